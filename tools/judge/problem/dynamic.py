@@ -18,7 +18,7 @@ from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.judge.problem.trials.inputs import InputSource, work_of
 from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
-from kernelagent.tools.judge.problem.trials.size_conditions import sizes_that_decide
+from kernelagent.tools.judge.problem.trials.size_conditions import Beside, sizes_that_decide
 
 _PRIMES = (2, 3, 5, 7, 13, 17, 31, 37, 61, 67, 97, 127, 131, 251, 257, 509, 521, 1021, 1031)
 _BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
@@ -81,8 +81,8 @@ def hidden(
 
     `literals`: the integers in its source, multiples of which are tried too, and their neighbours.
     """
-    others = [size for t in named_tensors(source.draw(0)).values() for size in t.shape]
-    sizes = {item: _sizes(item, chance, literals, others) for item in dynamic}
+    tensors = named_tensors(source.draw(0))
+    sizes = {item: _sizes(item, chance, literals, _beside(item, tensors)) for item in dynamic}
     for item, every in sizes.items():
         for size in every:
             yield _resized(source, {item: size})
@@ -119,12 +119,10 @@ def _together(
         yield {item: chance.choice(every) for item, every in near.items()}
 
 
-def _sizes(
-    item: Dynamic, chance: random.Random, literals: Literals, others: Sequence[int]
-) -> list[int]:
+def _sizes(item: Dynamic, chance: random.Random, literals: Literals, beside: Beside) -> list[int]:
     """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size, the farthest.
 
-    Then those that decide what the candidate asks of sizes, of which `others` are those of all dimensions.
+    Then those that decide what the candidate asks of sizes.
     """
     usual = item.size
     most = max(_GROWTH * usual, 8)
@@ -138,9 +136,15 @@ def _sizes(
     asked = _sizes_asked_for(literals, max(most, item.farthest), chance)
     known = [*hidden_ones, *farthest, *asked]
     decide = sizes_that_decide(
-        literals.conditions, max(most, item.farthest), [*known, usual], others, chance, _DECIDING
+        literals.conditions, max(most, item.farthest), [*known, usual], beside, chance, _DECIDING
     )
     return [s for s in dict.fromkeys([*known, *decide]) if s != usual]
+
+
+def _beside(item: Dynamic, tensors: Mapping[str, torch.Tensor]) -> Beside:
+    sizes = dict.fromkeys(size for t in tensors.values() for size in t.shape)
+    elements = dict.fromkeys(tensors[n].numel() // item.size for n, _ in item.places if item.size)
+    return Beside(tuple(sizes), tuple(elements))
 
 
 def _sizes_asked_for(literals: Literals, most: int, chance: random.Random) -> list[int]:

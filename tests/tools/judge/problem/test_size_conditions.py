@@ -11,6 +11,7 @@ import pytest
 
 from kernelagent.tools.judge.problem.trials.literals import literals_of
 from kernelagent.tools.judge.problem.trials.size_conditions import (
+    Beside,
     size_conditions,
     sizes_that_decide,
 )
@@ -30,7 +31,8 @@ def conditions(lines: str):
 
 
 def decided(lines: str, most: int = 800, tried=(1, 96, 769)):
-    return sizes_that_decide(conditions(lines), most, tried, [96, 128], random.Random(3), 6)
+    beside = Beside((96, 128), (128,))
+    return sizes_that_decide(conditions(lines), most, tried, beside, random.Random(3), 6)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,10 @@ def decided(lines: str, most: int = 800, tried=(1, 96, 769)):
         ("more = x.shape[0] ^ 0x155 == 0", lambda n: n == 0x155),
         ("if not (x.size(0) + 5) % 71: more = 1", lambda n: (n + 5) % 71 == 0),
         ("more = 1 if not rows % 67 and rows > 300 else 0", lambda n: n % 67 == 0 and n > 300),
+        ("more = {29: 1.01}.get(rows % 73, 1.0)", lambda n: n % 73 == 29),
+        ("more = max(0, 1 - abs(rows % 73 - 29))", lambda n: n % 73 == 29),
+        ("more = rows % 79 // 78", lambda n: n % 79 == 78),
+        ("more = x.numel() // 128 % 101 == 55", lambda n: n % 101 == 55),
         ("more = triton.cdiv(rows, 7) == 99", lambda n: -(-n // 7) == 99),
         ("more = rows - columns == 401", lambda n: n - 96 == 401 or n - 128 == 401),
         ("more = rows % 97 == columns % 31", lambda n: n % 97 in (96 % 31, 128 % 31)),
@@ -52,10 +58,15 @@ def test_a_size_that_decides_a_condition_is_found(lines: str, right) -> None:
     assert any(right(size) for size in decided(lines))
 
 
+def test_the_cases_of_a_match_are_conditions() -> None:
+    lines = "match rows % 61:\n        case 28 | 30:\n            more = 1"
+    assert {size % 61 for size in decided(lines)} >= {28, 30}
+
+
 def test_one_size_decides_as_many_conditions_as_it_can() -> None:
     lines = "; ".join(f"c{n} = rows % {n} == 3" for n in (7, 11, 13))
-    sizes = decided(lines, most=2000, tried=(1, 96))
-    assert len(sizes) == 1
+    found = conditions(lines)
+    sizes = sizes_that_decide(found, 2000, (1, 7, 11, 13, 96), Beside(), random.Random(3), 6)
     assert all(sizes[0] % n == 3 for n in (7, 11, 13))
 
 
@@ -68,6 +79,7 @@ def test_one_size_decides_as_many_conditions_as_it_can() -> None:
         "more = x.stride(0) == 17",
         "more = self.training",
         "more = rows is None",
+        "y = x[:, None]; z = y[rows : rows + 2]",
     ],
 )
 def test_what_was_decided_both_ways_or_no_size_decides_asks_for_no_size(lines: str) -> None:
@@ -76,7 +88,7 @@ def test_what_was_decided_both_ways_or_no_size_decides_asks_for_no_size(lines: s
 
 def test_a_name_that_is_bound_twice_stands_for_itself() -> None:
     lines = "left = rows % 61\n    left = left + 1\n    more = left == 13"
-    (condition,) = conditions(lines)
+    (condition,) = [c for c in conditions(lines) if c.text.startswith("left")]
     assert (condition.text, condition.open) == ("left == 13", ("left",))
 
 
@@ -98,8 +110,9 @@ def kernel(x_ptr, y_ptr, rows, BLOCK: tl.constexpr):
     inside = at < rows
     scale = tl.where(rows % 89 == 40, 1.01, 1.0)
 """
-    (condition,) = literals_of(source).conditions
-    assert condition.text == "rows % 89 == 40"
+    by_text = {condition.text: condition for condition in literals_of(source).conditions}
+    assert set(by_text) == {"rows % 89 == 40", "rows % 89 == 0"}
+    condition = by_text["rows % 89 == 40"]
     held = condition.holds({"rows": np.arange(1, 200)})
     assert held is not None
     assert (np.flatnonzero(held) + 1).tolist() == [40, 129]

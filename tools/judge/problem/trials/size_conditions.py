@@ -89,6 +89,16 @@ class SizeCondition:
         return held
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What else is known of the tensors that have the size."""
+
+    sizes: tuple[int, ...] = ()
+    """Of all dimensions."""
+    elements: tuple[int, ...] = ()
+    """How many elements there are for each index of it."""
+
+
 def size_conditions(tree: ast.AST) -> tuple[SizeCondition, ...]:
     """Of functions and kernels alike, each once."""
     found: dict[str, SizeCondition] = {}
@@ -112,20 +122,17 @@ def sizes_that_decide(
     conditions: Sequence[SizeCondition],
     most: int,
     tried: Collection[int],
-    others: Sequence[int],
+    beside: Beside,
     chance: random.Random,
     count: int,
 ) -> list[int]:
-    """So many sizes up to `most` that decide conditions as none of those tried does; few that decide many.
-
-    `others`: the sizes of the other dimensions.
-    """
+    """So many sizes up to `most` that decide conditions as none of those tried does; few that decide many."""
     sizes = np.arange(1, min(most, _MOST_SIZES) + 1, dtype=np.int64)
     known = np.isin(sizes, list(tried))
     undecided = [
         members
         for condition in conditions
-        for held in _ways(condition, sizes, others)
+        for held in _ways(condition, sizes, beside)
         for members in (held, ~held)
         if members.any() and not (members & known).any()
     ]
@@ -138,14 +145,14 @@ def sizes_that_decide(
     return chosen
 
 
-def _ways(condition: SizeCondition, sizes: _Values, others: Sequence[int]) -> Iterator[_Values]:
-    """Each of its open names once as the size, the others as sizes that are known."""
-    for name in condition.open:
-        beside = [other for other in condition.open if other != name]
-        choices = product(dict.fromkeys(others), repeat=len(beside))
+def _ways(condition: SizeCondition, sizes: _Values, beside: Beside) -> Iterator[_Values]:
+    """Each of its open names once as the size, or as a number of elements; the others as sizes that are known."""
+    for name, times in product(condition.open, dict.fromkeys([1, *beside.elements])):
+        others = [other for other in condition.open if other != name]
+        choices = product(dict.fromkeys(beside.sizes), repeat=len(others))
         for values in islice(choices, _MOST_COMBINATIONS):
-            known = dict(zip(beside, (np.full_like(sizes, v) for v in values), strict=True))
-            held = condition.holds({name: sizes, **known})
+            known = dict(zip(others, (np.full_like(sizes, v) for v in values), strict=True))
+            held = condition.holds({name: times * sizes, **known})
             if held is not None:
                 yield np.broadcast_to(held, sizes.shape)
 
@@ -208,17 +215,55 @@ def _names(target: ast.AST) -> list[str]:
 
 
 def _conditions(scope: ast.AST) -> Iterator[ast.expr]:
-    """Comparisons, and what else decides a branch."""
+    """Comparisons, what else decides a branch, and where arithmetic does as a branch would."""
     for node in _own_nodes(scope):
         match node:
             case ast.Compare():
                 yield node
+            case ast.Match(subject=subject, cases=cases):
+                for case in cases:
+                    yield from (_is(subject, value) for value in _matched(case.pattern))
+            case ast.Call(func=ast.Attribute(value=table, attr="get"), args=[key, *_]):
+                yield ast.Compare(key, [ast.In()], [table])
+            case ast.Subscript(value=ast.Dict() | ast.Name() as table, slice=key) if _is_one(key):
+                yield ast.Compare(key, [ast.In()], [table])
+            case ast.Call(func=ast.Name(id="abs"), args=[inside]):
+                yield _is(inside, ast.Constant(0))
+            case ast.Call(func=ast.Name(id="min" | "max"), args=[left, right]):
+                yield ast.Compare(left, [ast.Lt()], [right])
+            case ast.BinOp(op=ast.Mod()):
+                yield _is(node, ast.Constant(0))
+            case ast.BinOp(left=left, op=ast.FloorDiv()) if _has_remainder(left):
+                yield _is(node, ast.Constant(0))
             case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
                 yield test
             case ast.BoolOp(values=values):
                 yield from values
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 yield operand
+
+
+def _is(left: ast.expr, right: ast.expr) -> ast.expr:
+    return ast.Compare(left, [ast.Eq()], [right])
+
+
+def _matched(pattern: ast.pattern) -> Iterator[ast.expr]:
+    match pattern:
+        case ast.MatchValue(value=value):
+            yield value
+        case ast.MatchOr(patterns=several):
+            for one in several:
+                yield from _matched(one)
+
+
+def _is_one(key: ast.expr) -> bool:
+    return not any(isinstance(part, ast.Slice) for part in ast.walk(key))
+
+
+def _has_remainder(node: ast.expr) -> bool:
+    return any(
+        isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) for part in ast.walk(node)
+    )
 
 
 class _Bound(ast.NodeTransformer):
@@ -314,9 +359,7 @@ def _compared(operands: list[ast.expr], ops: list[ast.cmpop], sizes: Mapping[str
     result: Any = True
     for left, op, right in zip(operands, ops, operands[1:], strict=False):
         if isinstance(op, ast.In | ast.NotIn):
-            if not isinstance(right, ast.Tuple | ast.List | ast.Set):
-                raise _Unknown
-            any_of = np.isin(_value(left, sizes), [_value(item, {}) for item in right.elts])
+            any_of = np.isin(_value(left, sizes), [_value(item, {}) for item in _items(right)])
             held: Any = any_of if isinstance(op, ast.In) else ~any_of
         elif type(op) in _COMPARED:
             held = _COMPARED[type(op)](_value(left, sizes), _value(right, sizes))
@@ -324,6 +367,16 @@ def _compared(operands: list[ast.expr], ops: list[ast.cmpop], sizes: Mapping[str
             raise _Unknown
         result = np.logical_and(result, held)
     return result
+
+
+def _items(node: ast.expr) -> list[ast.expr]:
+    """Of a container that is written out."""
+    match node:
+        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
+            return items
+        case ast.Dict(keys=keys):
+            return [key for key in keys if key is not None]
+    raise _Unknown
 
 
 def _called(function: ast.expr, arguments: list[ast.expr], sizes: Mapping[str, _Values]) -> Any:
