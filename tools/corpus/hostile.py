@@ -33,6 +33,9 @@ from kernelagent.tools.corpus.whitebox import (
     second as whitebox_second,
 )
 from kernelagent.tools.corpus.whitebox import (
+    small_errors as whitebox_small_errors,
+)
+from kernelagent.tools.corpus.whitebox import (
     states as whitebox_states,
 )
 from kernelagent.tools.corpus.whitebox import (
@@ -132,6 +135,7 @@ _PARTS = (
     whitebox_merges,
     whitebox_numbers,
     whitebox_second,
+    whitebox_small_errors,
     whitebox_states,
     whitebox_surroundings,
     whitebox_text,

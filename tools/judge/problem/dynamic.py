@@ -18,11 +18,14 @@ from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.judge.problem.trials.inputs import InputSource, work_of
 from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.size_conditions import Beside, sizes_that_decide
 
 _PRIMES = (2, 3, 5, 7, 13, 17, 31, 37, 61, 67, 97, 127, 131, 251, 257, 509, 521, 1021, 1031)
 _BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
 _SIZES = 4
 """Hidden sizes a dimension is tried at, in each judging."""
+_DECIDING = 6
+"""Further ones that decide conditions in the candidate's text as none of those does."""
 _GROWTH = 2
 """How much larger than the executed size a hidden one may be, the farthest excepted."""
 _FARTHEST = (64, 32, 16, 8, 4, 2)
@@ -78,7 +81,8 @@ def hidden(
 
     `literals`: the integers in its source, multiples of which are tried too, and their neighbours.
     """
-    sizes = {item: _sizes(item, chance, literals) for item in dynamic}
+    tensors = named_tensors(source.draw(0))
+    sizes = {item: _sizes(item, chance, literals, _beside(item, tensors)) for item in dynamic}
     for item, every in sizes.items():
         for size in every:
             yield _resized(source, {item: size})
@@ -115,8 +119,11 @@ def _together(
         yield {item: chance.choice(every) for item, every in near.items()}
 
 
-def _sizes(item: Dynamic, chance: random.Random, literals: Literals) -> list[int]:
-    """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size, the farthest."""
+def _sizes(item: Dynamic, chance: random.Random, literals: Literals, beside: Beside) -> list[int]:
+    """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size, the farthest.
+
+    Then those that decide what the candidate asks of sizes.
+    """
     usual = item.size
     most = max(_GROWTH * usual, 8)
     primes = [p for p in _PRIMES if p <= most]
@@ -127,7 +134,17 @@ def _sizes(item: Dynamic, chance: random.Random, literals: Literals) -> list[int
     hidden_ones = [size for size in dict.fromkeys(chosen) if size != usual][:_SIZES]
     farthest = [item.farthest] if item.farthest else []
     asked = _sizes_asked_for(literals, max(most, item.farthest), chance)
-    return [s for s in dict.fromkeys([*hidden_ones, *farthest, *asked]) if s != usual]
+    known = [*hidden_ones, *farthest, *asked]
+    decide = sizes_that_decide(
+        literals.conditions, max(most, item.farthest), [*known, usual], beside, chance, _DECIDING
+    )
+    return [s for s in dict.fromkeys([*known, *decide]) if s != usual]
+
+
+def _beside(item: Dynamic, tensors: Mapping[str, torch.Tensor]) -> Beside:
+    sizes = dict.fromkeys(size for t in tensors.values() for size in t.shape)
+    elements = dict.fromkeys(tensors[n].numel() // item.size for n, _ in item.places if item.size)
+    return Beside(tuple(sizes), tuple(elements))
 
 
 def _sizes_asked_for(literals: Literals, most: int, chance: random.Random) -> list[int]:

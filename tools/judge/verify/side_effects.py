@@ -21,6 +21,7 @@ from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.answers import Answer, Kept
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.regions import MeasureNoise
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.same import changes_state, identical, same_bits_of
@@ -266,7 +267,7 @@ def _name_of(names: Sequence[str], at: int) -> str:
     return names[at] if 0 <= at < len(names) else "an output"
 
 
-def _noise_of(trial: Trial, name: str) -> compare.MeasureNoise | None:
+def _noise_of(trial: Trial, name: str) -> MeasureNoise | None:
     """How far a right value of this entry of the state may be off; entries are named as leaves are."""
     measure = trial.state_noise
     return None if measure is None else lambda _: measure(f"output[{name!r}]")

@@ -221,9 +221,7 @@ def test_an_element_that_is_known_well_and_off_by_a_part_of_its_own_size_is_told
     wrong[3] *= factor
     moved = right * (1 + 2.0**-24)
     assert first_far_off(wrong, right.float(), right, moved, 1e-3) is None
-    place, share = first_off(wrong, right.float(), right, moved, 1e-3)
-    assert place == 3
-    assert share == pytest.approx(abs(factor - 1), rel=1e-3)
+    assert first_off(wrong, right.float(), right, moved, 1e-3) == 3
     assert first_off(right.float(), right.float(), right, moved, 1e-3) is None
 
 
@@ -232,6 +230,59 @@ def test_an_element_that_cancels_is_not_held_to_its_own_size():
     moved = right + torch.tensor([0.0, 1e-4], dtype=torch.float64)
     ours = torch.tensor([1e4, 5e-2])
     assert first_far_off(ours, right.float(), right, moved, 1e-3) is None
+
+
+def test_a_column_of_a_small_weight_is_held_to_its_own_size_beside_a_large_one():
+    weight = torch.ones(64, dtype=torch.float64)
+    weight[3], weight[5], weight[7] = 900.0, 0.02, 0.0
+    natural = torch.randn(96, 64, generator=seeded(1), dtype=torch.float64) * weight
+    right = torch.randn(96, 64, generator=seeded(2), dtype=torch.float64) * weight
+    eager, rms = right.float(), float(natural.square().mean().sqrt())
+    for column, added in ((5, 0.2 * right[:, 5]), (7, 0.01)):
+        wrong = eager.clone()
+        wrong[:, column] += added
+        assert first_far_off(wrong, eager, right, right, rms) is None
+        assert first_off(wrong, eager, right, right, rms) is None
+        place = first_off(wrong, eager, right, right, rms, natural)
+        assert place is not None
+        assert place % 64 == column
+    assert first_off(eager, eager, right, right, rms, natural) is None
+
+
+def test_a_float32_result_of_16_bit_inputs_is_known_to_a_few_of_their_roundings():
+    x = torch.randn(96, 64, generator=seeded()).bfloat16()
+    result = made("row_patterns", x, of=lambda t: t.float() if t.dtype == torch.bfloat16 else t)
+    assert isinstance(result, Planted)
+    right = result.tensors["x"].double()
+    for factor in (-1.0, 0.5):
+        wrong = (right * factor).float()
+        assert first_far_off(wrong, right.float(), right, result.moved, 1.0) is not None
+    off = (right * 1.03).float()
+    assert first_far_off(off, right.float(), right, result.moved, 1.0) is None
+    assert first_off(off, right.float(), right, result.near, 1.0) is not None
+
+
+def test_one_place_in_bfloat16_that_is_a_few_hundredths_off_is_told():
+    x = torch.randn(96, 64, generator=seeded()).bfloat16()
+    result = made("row_patterns", x)
+    assert isinstance(result, Planted)
+    right = 2 * result.tensors["x"].double()
+    eager, off = right.bfloat16(), (right * 0.92).bfloat16()
+    assert first_off(off, eager, right, result.near, 1.0) is not None
+    rounded = (right * (1 + 2.0**-8)).bfloat16()
+    assert first_off(rounded, eager, right, result.near, 1.0) is None
+
+
+@pytest.mark.parametrize("shape", [(24, 24), (2, 3, 16, 16)])
+def test_rows_in_order_come_with_a_causal_mask(shape):
+    mask = torch.rand(shape, generator=seeded()) < 0.5
+    assert torch.equal(values_of("rows", mask), torch.ones(shape, dtype=torch.bool).tril())
+
+
+def test_a_mask_whose_true_hides_is_causal_the_other_way():
+    mask = torch.rand(24, 24, generator=seeded()) < 0.5
+    hides = values_of("rows", mask, of=lambda m: torch.where(m.all(-1), torch.nan, 1.0))
+    assert torch.equal(hides, torch.ones(24, 24, dtype=torch.bool).triu(1))
 
 
 def test_in_some_turns_rows_beside_each_other_have_one_id_and_begin_alike():

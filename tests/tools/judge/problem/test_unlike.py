@@ -106,6 +106,19 @@ def test_small_results_that_are_zero_are_found_beside_large_ones() -> None:
     assert lost_results(right.float(), right.float(), right) is None
 
 
+@pytest.mark.parametrize("factor", [0.67, 1.4, 1.06])
+def test_small_results_are_told_where_the_reference_knows_them_to_four_digits(
+    factor: float,
+) -> None:
+    right = torch.cat([torch.full((40,), 600.0), torch.full((40,), 1e-4)]).double()
+    off = torch.where(right < 1, factor * right, right).float()
+    said = lost_results(off, right.float(), right)
+    assert said is not None
+    assert "more than a twentieth" in said
+    # Sixteen bits know two digits.
+    assert lost_results(off.bfloat16(), right.bfloat16(), right) is None
+
+
 def test_what_is_near_zero_by_cancellation_is_not_taken_for_lost() -> None:
     right = 1e-9 * torch.randn(400, generator=seeded(), dtype=torch.float64)
     usual = (right + 1e-8 * torch.randn(400, generator=seeded(1), dtype=torch.float64)).float()

@@ -19,9 +19,14 @@ from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.reference.summed_terms import SummedTerms
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors
-from kernelagent.tools.judge.verify.compare.compare import MeasureNoise, leaves
+from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.compare.gate import output_unit, unit_roundoff
-from kernelagent.tools.judge.verify.compare.regions import Noise, NoiseSources, region_norms
+from kernelagent.tools.judge.verify.compare.regions import (
+    MeasureNoise,
+    Noise,
+    NoiseSources,
+    region_norms,
+)
 from kernelagent.tools.judge.verify.compare.slices import slice_norms
 
 LONG_SUM = 32

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils._pytree import tree_map
 
+from kernelagent.tools.calls.torch_dtypes import HALVES
 from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.trials.input_domain import (
     Tensors,
@@ -21,6 +22,11 @@ from kernelagent.tools.judge.problem.trials.probes import (
 from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 from kernelagent.tools.judge.verify.compare.regions import region_norms
+from kernelagent.tools.judge.verify.compare.single_elements import (
+    ROUNDINGS_OF_HALVES,
+    TOLD_OF_HALVES,
+    roundings_of,
+)
 
 _ILL = 0.02
 """Share of a region that eager's error, or rounding the inputs, may be for the reference to have an answer."""
@@ -46,6 +52,8 @@ class Lasting:
     right: Any
     moved: Any
     """As for `Planted`, each element as far as it was moved itself."""
+    near: Any
+    """The same with fewer roundings of inputs of 16 bits: by so much is told, by `moved` refused."""
     eager: Any
     """What the reference gives in its own precision: its products may be rounded to TF32 or bfloat16."""
 
@@ -63,14 +71,37 @@ def lasting(
         given, right = eager(tensors), exact(tensors)
         if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
             return "the reference's answer is not finite"
-        moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
-        moved = _further(moved, exact(tensors, RoundedSteps(generator)), right)
+        inputs = exact({name: _rounded(t, generator) for name, t in tensors.items()})
+        steps = exact(tensors, RoundedSteps(generator))
     except REFUSALS as error:
         message = str(error).strip().splitlines() or [type(error).__name__]
         return f"the reference refuses it: {message[-1]:.200}"
+    moved = _further(inputs, steps, right)
     if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
-        return Lasting(right, moved, given)
+        if not any(t.dtype in HALVES for t in tensors.values()):
+            return Lasting(right, moved, moved, given)
+        far, near = (
+            _further(_shortened(inputs, right, given, most), steps, right)
+            for most in (ROUNDINGS_OF_HALVES, TOLD_OF_HALVES)
+        )
+        return Lasting(right, far, near, given)
     return "the reference's answer does not outlast its own rounding"
+
+
+def _shortened(inputs: Any, right: Any, given: Any, roundings: float) -> Any:
+    """How far inputs of 16 bits move the answer, so that they count as so many roundings of theirs where all is compared.
+
+    A result in float32 is held to a thousand roundings of float32: so many of 16 bits would be any result at all.
+    """
+
+    def shortened(moved: Any, exact: Any, typed: Any) -> Any:
+        if not isinstance(exact, torch.Tensor) or not exact.is_floating_point():
+            return moved
+        if not isinstance(typed, torch.Tensor):
+            return moved
+        return exact + (moved - exact) * (roundings / roundings_of(typed.dtype))
+
+    return tree_map(shortened, inputs, right, given)
 
 
 def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from kernelagent.domain.replies.parsing import parse
+from kernelagent.tools.judge.problem.trials.size_conditions import SizeCondition, size_conditions
 
 _MOST = 48
 """Numbers that are looked at: the values of a probe have to find room in its tensors."""
@@ -45,6 +46,8 @@ class Literals:
     """Of the candidate alone, from 2 on."""
     remainders: tuple[tuple[int, int], ...] = ()
     """Divisor and remainder that the candidate compares with each other."""
+    conditions: tuple[SizeCondition, ...] = ()
+    """What the candidate may ask of sizes."""
 
 
 NONE = Literals()
@@ -61,6 +64,7 @@ def literals_of(candidate: str, reference: str = "") -> Literals:
         values=tuple(ordered)[:_MOST],
         integers=tuple(dict.fromkeys(integers)),
         remainders=tuple(dict.fromkeys(_remainders(candidate))),
+        conditions=_conditions(candidate),
     )
 
 
@@ -91,6 +95,15 @@ def _remainders(source: str) -> Iterator[tuple[int, int]]:
                 by, left = values.get(divided.right), values.get(other)
                 if isinstance(by, int) and isinstance(left, int) and 0 <= left < by and by > 1:
                     yield by, left
+
+
+@lru_cache(maxsize=8)
+def _conditions(source: str) -> tuple[SizeCondition, ...]:
+    try:
+        return size_conditions(_parsed(source))
+    except (RecursionError, MemoryError):
+        # Deeper than Python itself can walk: as of what cannot be read, nothing is known of it.
+        return ()
 
 
 @lru_cache(maxsize=8)

@@ -37,6 +37,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
     tied_to,
 )
 from kernelagent.tools.judge.verify.compare.compare import leaves
+from kernelagent.tools.judge.verify.compare.single_elements import at_an_index
 
 _LADDER: tuple[tuple[Freedom, float], ...] = (
     ("any", 1e12),
@@ -73,6 +74,8 @@ class Planted:
     tensors: dict[str, torch.Tensor]
     moved: Any
     """The float64 answer where every input, or each step, is rounded once more, whichever moves it more."""
+    near: Any
+    """The same by index: each element moved as far as the furthest that shares a row, or a column, with it."""
     freedom: Freedom = "any"
 
 
@@ -113,8 +116,11 @@ def planted(
         outcome = lasting(tensors, generator, eager, exact, scales, nonfinite_share)
         if isinstance(outcome, Lasting):
             by_row = kind == "beside_numbers"
-            widest = outcome.moved if elementwise else _by_the_widest(outcome, by_row=by_row)
-            return Planted(tensors, widest, freedom)
+            if elementwise:
+                return Planted(tensors, outcome.moved, outcome.near, freedom)
+            widest = _by_the_widest(outcome, by_row=by_row)
+            near = _by_the_widest_at_an_index(outcome)
+            return Planted(tensors, widest, near, freedom)
         reason = outcome
     return Dropped(kind, reason)
 
@@ -179,13 +185,34 @@ def _by_the_widest(outcome: Lasting, *, by_row: bool) -> Any:
     def widest(a: Any, exact: Any, eager: Any) -> Any:
         if not isinstance(exact, torch.Tensor) or not exact.is_floating_point() or not exact.dim():
             return a
-        known = (a - exact).abs().maximum(_OF_EAGER * (eager.to(exact) - exact).abs())
-        off = torch.where(exact.isfinite() & known.isfinite(), known, 0.0)
+        off = _known_to(a, exact, eager)
         if by_row and exact.dim() > 1 and exact.shape[-1] >= FEW:
             return exact + off.amax(-1, keepdim=True)
         return exact + off.amax() if off.numel() else a
 
     return tree_map(widest, outcome.moved, outcome.right, outcome.eager)
+
+
+def _by_the_widest_at_an_index(outcome: Lasting) -> Any:
+    """Each element that is told of moved as far as the furthest at one of its indices, at whichever of them that is least.
+
+    A column whose weight is a thousandth of another's is moved by a thousandth as much.
+    """
+
+    def widest(a: Any, exact: Any, eager: Any) -> Any:
+        if not isinstance(exact, torch.Tensor) or not exact.is_floating_point() or not exact.dim():
+            return a
+        if not exact.numel():
+            return a
+        return exact + at_an_index(_known_to(a, exact, eager), torch.Tensor.amax)
+
+    return tree_map(widest, outcome.near, outcome.right, outcome.eager)
+
+
+def _known_to(moved: torch.Tensor, exact: torch.Tensor, eager: torch.Tensor) -> torch.Tensor:
+    """How far each element of the answer is known."""
+    known = (moved - exact).abs().maximum(_OF_EAGER * (eager.to(exact) - exact).abs())
+    return torch.where(exact.isfinite() & known.isfinite(), known, 0.0)
 
 
 def is_elementwise(natural: Tensors, exact: Float64) -> bool:

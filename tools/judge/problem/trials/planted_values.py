@@ -77,7 +77,17 @@ class Reach:
             return self._in_order(tensor, domain)
         if tensor.dim() and kind == "rows" and domain.kind == "integer":
             return self._integers_in_order(tensor)
+        if tensor.dim() > 1 and kind == "rows" and domain.kind == "boolean":
+            return self._causal(tensor, domain)
         return fresh_values(tensor, domain, self.generator)
+
+    def _causal(self, tensor: torch.Tensor, domain: Domain) -> torch.Tensor:
+        """As most masks of attention are, whichever of True and False hides; else a mask as it is drawn."""
+        height, width = tensor.shape[-2:]
+        if height != width or self.freedom == "range":
+            return fresh_values(tensor, domain, self.generator)
+        seen = torch.ones_like(tensor, memory_format=torch.contiguous_format).tril()
+        return seen if self.freedom == "any" else ~seen
 
     def _patterned(
         self, kind: str, tensor: torch.Tensor, domain: Domain, turn: int

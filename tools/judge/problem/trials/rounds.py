@@ -19,6 +19,7 @@ from kernelagent.tools.judge.problem.memory_need import MADE_AHEAD_BYTES, bytes_
 from kernelagent.tools.judge.problem.reference.oracle import Expected
 from kernelagent.tools.judge.problem.trials.probes import Dropped
 from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.regions import MeasureNoise
 
 _P = ParamSpec("_P")
 
@@ -44,7 +45,7 @@ class Trial:
     """In the memory of the call before it, so that an address says nothing about contents."""
     step: TrainingStep | None = None
     """The training step that the call is part of; None: a forward without gradients."""
-    state_noise: compare.MeasureNoise | None = None
+    state_noise: MeasureNoise | None = None
     """How far entries of the state after it may be off, asked for when one was refused."""
 
 

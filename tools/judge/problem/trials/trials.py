@@ -327,7 +327,7 @@ def _of_source(
         return is_elementwise(named_tensors(natural), exact)
 
     for at, name in enumerate(probes):
-        moved = None
+        moved = near = None
         if name == "natural":
             arguments = draw(source, constant=constant)
         elif not applies(name, named_tensors(natural)):
@@ -346,7 +346,8 @@ def _of_source(
                 if name not in (*_PATTERNED, "beside_numbers"):
                     yield made
                 continue
-            arguments, moved = _pair(with_tensors(natural, made.tensors)), made.moved
+            arguments = _pair(with_tensors(natural, made.tensors))
+            moved, near = made.moved, made.near
         else:
             fresh = named_tensors(draw(source, constant=constant))
             probe = make_probe(name, fresh, generator, reference, nonfinite_share=usual)
@@ -362,7 +363,8 @@ def _of_source(
             # In float64 it was within the module's own limits.
             yield Dropped(name, "the reference refuses it")
             continue
-        trial = replace(trial, compared=replace(trial.compared, moved=moved))
+        compared = replace(trial.compared, moved=moved, near=near, natural64=right)
+        trial = replace(trial, compared=compared)
         if sequel is not None and at == 0:
             with suppress(ProblemError):
                 trial = _with_sequel(oracle, trial, scale, generator, sequel)

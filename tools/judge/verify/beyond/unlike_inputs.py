@@ -149,7 +149,7 @@ class UnlikeInputs:
         if asked is not None and asked.lost is not None:
             self.findings.disclose(
                 "small_results_lost",
-                f"results that are small beside others are lost, within the error that the whole is allowed: {asked.lost}; "
+                f"results that are small beside others are lost or far off, within the error that the whole is allowed: {asked.lost}; "
                 f"a logarithm or a quotient of them is another than with your module",
             )
 

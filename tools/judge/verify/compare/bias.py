@@ -7,6 +7,7 @@ sum left out, or a factor of 1.005, leaves a slope far above that.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
@@ -23,16 +24,55 @@ _SHARE_CARRYING = 1 / 6
 _KNOWN_TO = 0.1
 """Relative error up to which eager knows the values."""
 _LARGEST_SHARE = 255 / 256
+_FEW_INDICES = range(2, 16)
+"""Indices of a dimension of which each is looked at; of more `shared_errors` looks at all together."""
+_MOST_ELEMENTS = 1 << 22
+"""Of larger outputs nothing is looked at index by index."""
+_FEWEST_BESIDE = 8
+"""Rows and columns at such an index: what one of them shares is then little beside what all share."""
+
+
+@dataclass(frozen=True)
+class SlopeAt:
+    """A slope of the elements at one index, as those of one head are."""
+
+    dim: int
+    at: int
+    slope: float
+
+
+def slope_at_an_index(
+    candidate: torch.Tensor, eager: torch.Tensor, oracle64: torch.Tensor
+) -> SlopeAt | None:
+    """The same of each index of a dimension that has few, so that those of heads do not cancel.
+
+    All that is at an index may share one rounded value.
+    """
+    if eager.dtype not in HALVES or oracle64.numel() > _MOST_ELEMENTS:
+        return None
+    for dim, size in enumerate(oracle64.shape):
+        rest = sorted((*oracle64.shape[:dim], *oracle64.shape[dim + 1 :]))[-2:]
+        if size not in _FEW_INDICES or len(rest) < 2 or rest[0] < _FEWEST_BESIDE:
+            continue
+        for at in range(size):
+            ours, theirs, right = (t.select(dim, at) for t in (candidate, eager, oracle64))
+            slope = slope_beyond(ours, theirs, right, float(torch.finfo(eager.dtype).eps) / 2)
+            if slope is not None:
+                return SlopeAt(dim, at, slope)
+    return None
 
 
 def slope_beyond(
-    candidate: torch.Tensor, eager: torch.Tensor, oracle64: torch.Tensor
+    candidate: torch.Tensor,
+    eager: torch.Tensor,
+    oracle64: torch.Tensor,
+    unit: float | None = None,
 ) -> float | None:
     """The slope of the error on the right values, where it is larger than rounding explains.
 
     Only for 16-bit outputs of 16 elements or more; in float32 the gate itself is as narrow. None, too,
     where a few elements far larger than the rest would decide alone, or where eager itself does not know
-    the values: a gradient that is zero but for rounding has no slope.
+    the values: a gradient that is zero but for rounding has no slope. `unit`: a slope that all may share.
     """
     if eager.dtype not in HALVES or eager.numel() < _FEWEST:
         return None
@@ -50,7 +90,7 @@ def slope_beyond(
     enough = min(_CARRYING, _SHARE_CARRYING * right.numel())
     if float(carried.sum()) ** 2 < enough * float(carried.square().sum()):
         return None
-    unit = float(torch.finfo(eager.dtype).eps) / 4
+    unit = float(torch.finfo(eager.dtype).eps) / 4 if unit is None else unit
     slope = _unexplained(right, ours, theirs, unit)
     if slope is None:
         return None

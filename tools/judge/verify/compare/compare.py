@@ -16,16 +16,12 @@ import torch
 from kernelagent.domain.evaluation import Case, Disclosure, Reason
 from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.verify.compare import gate as gates
-from kernelagent.tools.judge.verify.compare.bias import slope_beyond
 from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.compare.gate import GateResult
-from kernelagent.tools.judge.verify.compare.regions import NoiseSources, natural_rms
-from kernelagent.tools.judge.verify.compare.shared_errors import shared_error
+from kernelagent.tools.judge.verify.compare.not_by_rounding import not_by_rounding
+from kernelagent.tools.judge.verify.compare.regions import MeasureNoise, NoiseSources, natural_rms
 from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
-from kernelagent.tools.judge.verify.compare.slices import Wide, wide_slice
 
-MeasureNoise = Callable[[str], NoiseSources]
-"""Called with an output's name after the gate refused it."""
 OtherAnswers = Callable[[Any], Iterator[tuple[Any, Any]]]
 """`(candidate's result) -> (eager, oracle64)`, each where the reference chooses otherwise among equal values."""
 _CONTAINERS = {list: "list", tuple: "tuple", dict: "dict"}
@@ -52,6 +48,10 @@ class Expected:
     """Whether columns far smaller than their neighbours are held to their own size."""
     moved: Any = None
     """The float64 answer on inputs rounded once more, where single elements are held to their own size."""
+    near: Any = None
+    """The same, nearer, for what is told where it is no reason to refuse; None: `moved`."""
+    natural64: Any = None
+    """The float64 answer on natural inputs under the same weights: its rows and columns have sizes of their own."""
 
 
 @dataclass(frozen=True)
@@ -261,42 +261,24 @@ def _judge_by_gate(
     result = judge_floating(name, got, eager, oracle, expected)
     errors = (result.rms_error, result.rms_budget, result.max_error, result.max_budget)
     asks = result.passed and expected.moved is None and not got.is_complex()
-    slope = slope_beyond(got, eager, oracle) if asks else None
-    if slope is not None:
-        message = (
-            f"{name} is {1 + slope:.4f} times the right values on average: each element is within the "
-            f"budget of {_spelt(eager.dtype)}, all of them err to the same side (a factor, or a part "
-            f"of a sum left out)"
+    if asks:
+        found = not_by_rounding(
+            name,
+            got,
+            eager,
+            oracle,
+            natural=expected.by_slices,
+            measure_noise=expected.measure_noise,
         )
-        reason = Reason("wrong_output", message, {"output": name, "slope": slope})
-        return _Judged(name, errors, reason, failure=None)
-    shared = shared_error(got, eager, oracle) if asks and expected.by_slices else None
-    if shared is not None:
-        message = f"{name} is {shared.message}"
-        detail = {"output": name, "dimension": shared.dim, "index": shared.at, "error": shared.size}
-        return _Judged(name, errors, Reason("wrong_output", message, detail))
-    wide = _wide_slice(name, got, eager, oracle, expected) if asks else None
-    if wide is not None:
-        message = f"{name} is {wide.message}"
-        detail = {"output": name, "dimension": wide.dim, "index": wide.at, "error": wide.error}
-        return _Judged(name, errors, Reason("wrong_output", message, detail))
+        if found.refused is not None:
+            return _Judged(name, errors, found.refused)
+        result = replace(result, disclosures=(*result.disclosures, *found.told))
     if expected.moved is not None and not result.nonfinite and not got.is_complex():
         result = _by_single_elements(name, result, got, eager, oracle, expected)
     if result.passed:
         return _Judged(name, errors, disclosures=result.disclosures)
     failure = Failure(name, got, oracle, result)
     return _Judged(name, errors, _gate_reason(failure, eager), failure=failure)
-
-
-def _wide_slice(
-    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Expected
-) -> Wide | None:
-    if not expected.by_slices:
-        return None
-    wide = wide_slice(got, eager, oracle)
-    if wide is None or expected.measure_noise is None:
-        return wide
-    return wide_slice(got, eager, oracle, expected.measure_noise(name).slices)
 
 
 def _by_single_elements(
@@ -319,7 +301,7 @@ def _by_single_elements(
     scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
     place = first_far_off(got, eager, oracle, moved, scale)
     if place is None:
-        off = _off(name, got, eager, oracle, moved, expected)
+        off = _off(name, got, eager, oracle, expected)
         return replace(result, passed=True, disclosures=(*result.disclosures, *off))
     index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
     return replace(result, passed=False, worst_index=index, worst_block=None)
@@ -330,20 +312,24 @@ def _off(
     got: torch.Tensor,
     eager: torch.Tensor,
     oracle: torch.Tensor,
-    moved: torch.Tensor,
     expected: Expected,
 ) -> tuple[Disclosure, ...]:
     """What is told of an element that is further off than rounding explains, and not so far that it is refused."""
-    off = first_off(got, eager, oracle, moved, expected.natural_rms.get(name, 0.0))
-    if off is None:
+    near = expected.moved if expected.near is None else expected.near
+    moved = dict(leaves(near))[name]
+    natural = dict(leaves(expected.natural64)).get(name)
+    like = natural if isinstance(natural, torch.Tensor) and natural.shape == oracle.shape else None
+    place = first_off(got, eager, oracle, moved, expected.natural_rms.get(name, 0.0), like)
+    if place is None:
         return ()
-    place, share = off
-    index = [int(i) for i in np.unravel_index(place, tuple(oracle.shape))]
+    index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
+    is_, right = got[index].item(), oracle[index].item()
     return (
         Disclosure(
             "off_on_special_values",
-            f"{name} is off by {share:.1%} of its value at {index} of a call with special values (numbers of the sources, "
-            f"rows in order or alike, masks of one form, very large or small numbers), more than rounding explains there",
+            f"{name} is {is_:.4g} in the place of {right:.4g} at {list(index)} of a call with special values (numbers of "
+            f"the sources in inputs and weights, rows in order or alike, masks of one form, very large or small numbers), "
+            f"further off than rounding explains there",
         ),
     )
 

@@ -6,7 +6,7 @@ At most a few million elements are in float64 at once, whatever the size of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -43,6 +43,10 @@ class NoiseSources:
     """Of inputs and steps, by `slices`; None where it was not measured."""
     long_sum: Noise | None = None
     """One sequential sum of many terms; None where there is none."""
+
+
+MeasureNoise = Callable[[str], NoiseSources]
+"""Called with an output's name after the gate refused it."""
 
 
 def block_length(shape: Sequence[int]) -> int:
