@@ -37,6 +37,7 @@ from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS, in_a_lat
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
+from kernelagent.tools.judge.verify.whereabouts import InTheirPlaces
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""
@@ -75,7 +76,7 @@ class _Held:
         if self.size > _HELD_BYTES:
             self.earlier.clear()
             self.size = 0
-        self.earlier.append((call, output, trial.expected.sharing.state))
+        self.earlier.append((call, output, trial.expected.whereabouts.results_of_state))
 
 
 @dataclass(frozen=True)
@@ -431,8 +432,8 @@ class Verifier:
             )
         if trial.step is None:
             self._effects.in_the_same_form(trial, answer, asked)
-        if answer.sharing is not None:
-            self._effects.in_memory_of_its_own(trial, answer.sharing)
+        if answer.whereabouts is not None:
+            InTheirPlaces(self.findings).require(trial, answer.whereabouts, asked)
         self._launched(trial, rows, asked)
         if self.device == "virtual":
             self.findings.specialised.note(trial.input_set, rows, hidden=trial.hidden)

@@ -1,13 +1,14 @@
 """Calls in a row, each from the state that the candidate's own call before left: what it hides there must not matter.
 
-A floating buffer may differ from the reference's by rounding, and its last bits are the candidate's to choose: a count of
-calls, say, with a seal that only it would write. Loading the reference's state before a call breaks it. So many
+A floating buffer may differ from the reference's by rounding, and its last bits are the candidate's to choose, as are the signs
+of its zeros: a count of calls, say, with a seal that only it would write. Loading the reference's state before a call breaks it. So many
 calls go on from the candidate's own state; and some of its last bits are changed, which must not change anything
 that the reference's do not.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -38,6 +39,8 @@ _EVERY = 10
 _NUDGED_AFTER = (3, 5)
 """Calls after which last bits of the state are changed."""
 _BITS: Mapping[int, torch.dtype] = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_LAST: Mapping[int, int] = {2: 3, 4: 6, 8: 12}
+"""So many bits of a number may differ from the reference's by rounding, by the number's size in bytes."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ class OwnState:
     def _require_nothing_in_last_bits(self, trial: Trial, state: State) -> None:
         """Told where last bits of the state decide what the reference's do not; the state is as before afterwards."""
         names = [name for name in trial.expected.state64 if _has_bits(state.get(name))]
-        other = {**state, **{name: _nudged(state[name]) for name in names}}
+        nudges = {name: _nudged(state[name]) for name in names}
+        other = {**state, **nudges}
         right, moved = (self._from(trial, s).expect(trial.arguments) for s in (state, other))
         if not (right.in_float64 and moved.in_float64):
             return
@@ -108,14 +112,21 @@ class OwnState:
         ours, theirs = dict(compare.leaves(own)), dict(compare.leaves(nudged))
         first = dict(compare.leaves((right.output64, dict(right.state64))))
         second = dict(compare.leaves((moved.output64, dict(moved.state64))))
+        # A zero's sign that is passed on where it stood tells nothing.
+        nudged_at = {
+            f"output[1][{name!r}]": _bits(state[name]) != _bits(nudges[name]) for name in names
+        }
         differ = [
-            n for n in ours if n in first and _more_differs(ours[n], theirs[n], first[n], second[n])
+            n
+            for n in ours
+            if n in first
+            and _more_differs(ours[n], theirs[n], first[n], second[n], nudged_at.get(n))
         ]
         if differ:
             self.findings.disclose(
                 "state_in_last_bits",
-                f"last bits of {', '.join(names)} decide what your module's do not: where some of them are "
-                f"changed, other elements of the state or the result differ. What is kept there from call to call, "
+                f"last bits or signs of zeros in {', '.join(names)} decide what your module's do not: where some of "
+                f"them are changed, other elements of the state or the result differ. What is kept there from call to call, "
                 f"such as a count, was followed for some {_CALLS} calls at most",
             )
 
@@ -144,19 +155,42 @@ def _has_bits(tensor: torch.Tensor | None) -> bool:
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:
-    """Half of the elements, drawn, with others of the two lowest bits; zeros stay, as what has not been written."""
+    """Half of the elements, drawn, with other last bits: of zeros the sign, of what is below the normal numbers any."""
     changed = tensor.detach().clone(memory_format=torch.contiguous_format)
-    bits = changed.view(_BITS[tensor.element_size()])
+    bits, kind = changed.view(_BITS[tensor.element_size()]), torch.finfo(tensor.dtype)
     generator = torch.Generator().manual_seed(fresh_seed())
-    drawn = torch.randint(-3, 4, tensor.shape, generator=generator).clamp_min(0).to(bits)
-    bits ^= torch.where((changed != 0) & changed.isfinite(), drawn, torch.zeros_like(drawn))
+
+    def drawn(count: int) -> torch.Tensor:
+        most = 1 << count
+        return torch.randint(most, tensor.shape, generator=generator).to(bits)
+
+    fraction = -round(math.log2(kind.eps))
+    tiny, zero = changed.abs() < kind.smallest_normal, changed == 0
+    other = torch.where(tiny, drawn(fraction), drawn(_LAST[tensor.element_size()]))
+    other = torch.where(zero, torch.iinfo(bits.dtype).min, other)
+    some = changed.isfinite() & drawn(1).bool()
+    bits ^= torch.where(some, other, torch.zeros_like(bits))
     return changed
 
 
-def _more_differs(own: Any, nudged: Any, right: Any, moved: Any) -> bool:
-    """Whether an element differs where the reference's are the same, bit for bit."""
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().view(_BITS[tensor.element_size()])
+
+
+def _more_differs(
+    own: Any, nudged: Any, right: Any, moved: Any, nudged_at: torch.Tensor | None
+) -> bool:
+    """Whether an element differs where the reference's are the same, bit for bit.
+
+    `nudged_at`: of an entry of the state that may differ in the signs of zeros where it was changed itself, and nowhere
+    else; None: of a result, in which they tell nothing.
+    """
     tensors = (own, nudged, right, moved)
     if not all(isinstance(t, torch.Tensor) and t.shape == own.shape for t in tensors):
         return False
     equal = (own == nudged) | (own.isnan() & nudged.isnan())
-    return bool((~equal & (right == moved)).any())
+    same = right == moved
+    if nudged_at is not None:
+        equal &= nudged_at | (_bits(own) == _bits(nudged)) | own.isnan()
+        same &= right.signbit() == moved.signbit()
+    return bool((~equal & same).any())
