@@ -293,7 +293,8 @@ class Verifier:
         keeps = not changes_state(trial, weights) and not trial.expected.left
         # What a copy of the module changes of its own goes with the copy.
         usual = trial.step is not None
-        asked = USUAL if usual else self.deck.next(keeps_state=keeps and memory == "filled")
+        keeps = keeps and not self.findings.binds_state and memory == "filled"
+        asked = USUAL if usual else self.deck.next(keeps_state=keeps)
         asked = replace(asked, memory=memory)
         answer = self._call_in(trial, weights, asked)
         self._say_what_was_seen(answer)

@@ -28,6 +28,7 @@ class InTheirPlaces:
     def require(self, trial: Trial, got: Whereabouts, asked: Surroundings) -> None:
         wanted = trial.expected.whereabouts
         where = {"input_set": trial.input_set, "probe": trial.probe}
+        self.findings.binds_state |= any(name.startswith(_STATE) for name in got.replaced)
         self._callers_tensors(got, wanted, where)
         self._apart(got, wanted, where)
         self._forms(got, wanted, asked, where)
