@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from kernelagent.tools.calls.result_form import Part, part_of, things
 from kernelagent.tools.calls.same_values import same_values
 
 Pair = tuple[str, str]
-Things = Mapping[str, Any]
+Things = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -126,17 +126,22 @@ def _is_other(before: Any, after: Any) -> bool:
 def _together(
     results: Things, new: Things, state: Things, given: Things
 ) -> Iterator[tuple[str, str]]:
-    by_memory: dict[int, list[tuple[int, str, torch.Tensor]]] = {}
-    for rank, group in enumerate((results, new, state, given)):
-        for name, thing in group.items():
-            if isinstance(thing, torch.Tensor) and thing.layout == torch.strided and thing.numel():
-                at = thing.untyped_storage().data_ptr()
-                by_memory.setdefault(at, []).append((rank, name, thing))
-    for in_one in by_memory.values():
-        for (rank, name, left), (other_rank, other, right) in combinations(in_one, 2):
-            nobodys_news = rank == other_rank and rank >= 2
-            if not nobodys_news and overlap(left, right):
-                yield name, other
+    made, there = _by_memory(results | new), _by_memory(state | given)
+    for at, own in made.items():
+        pairs = [*combinations(own, 2), *product(own, there.get(at, ()))]
+        yield from ((name, other) for (name, a), (other, b) in pairs if overlap(a, b))
+    callers = _by_memory(given)
+    for at, own in _by_memory(state).items():
+        pairs = [*product(own, callers.get(at, ()))]
+        yield from ((name, other) for (name, a), (other, b) in pairs if overlap(a, b))
+
+
+def _by_memory(group: Things) -> dict[int, list[tuple[str, torch.Tensor]]]:
+    result: dict[int, list[tuple[str, torch.Tensor]]] = {}
+    for name, thing in group.items():
+        if isinstance(thing, torch.Tensor) and thing.layout == torch.strided and thing.numel():
+            result.setdefault(thing.untyped_storage().data_ptr(), []).append((name, thing))
+    return result
 
 
 def _one(results: Things, new: Things, state: Things, given: Things) -> Iterator[Pair]:

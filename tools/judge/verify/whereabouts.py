@@ -142,7 +142,7 @@ class InTheirPlaces:
             self.findings.disclose(
                 "state_in_other_tensors",
                 f"each call binds another tensor as {printable(name)}, where your module writes to the one it has: who "
-                f"holds that, as an optimizer does or the original behind the emitted module, sees it stand still",
+                f"holds that, such as an optimizer or an average of weights, sees it stand still",
             )
 
     def _held(self, got: Whereabouts, wanted: Whereabouts) -> None:
