@@ -45,6 +45,8 @@ class Whereabouts:
     """Names of what the caller gave."""
     results_of_state: tuple[int, ...] = ()
     """Results, by their place among the tensors of all, that have an element in common with the module's state."""
+    shares_state: bool = False
+    """Whether what the caller gave, or what was put into his containers, has such an element."""
 
     def not_in(self, other: Whereabouts) -> tuple[list[Pair], list[Pair]]:
         """Of `together` and of `one`, the pairs that `other` does not have."""
@@ -91,6 +93,7 @@ class Before:
             memory=tuple(_memory(made)),
             left=tuple(_forms(left, put, state, bound)),
             given=tuple(self._given),
+            shares_state=not of_state <= results.keys() or any(n in state for n, _ in together),
             results_of_state=tuple(at for at, name in enumerate(tensors) if name in of_state),
         )
 

@@ -43,6 +43,7 @@ from kernelagent.tools.candidate_runner.forbidding import Forbidding
 from kernelagent.tools.candidate_runner.held_calls import (
     Held,
     can_take,
+    copied,
     gaps_kept,
     tensors_in,
     versions_of,
@@ -309,7 +310,8 @@ class Runner:
             output, not_copied, before_it = in_its_thread(asked, whole)
         self._calls += 1
         changed = not same_values(pristine, (args, kwargs))
-        self._held[frame.header["call"]] = Held(output, (args, kwargs), pristine, changed)
+        as_left = copied((args, kwargs)) if changed else pristine
+        self._held[frame.header["call"]] = Held(output, (args, kwargs), as_left, changed)
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
@@ -435,7 +437,7 @@ class Runner:
         for old, new in zip(tensors_in(held.arguments), tensors_in(fresh), strict=True):
             # Through `.data`, so that the tensor's version counter does not reveal the write.
             old.data.copy_(new)
-        self._held[number] = replace(held, arguments=(), pristine=())
+        self._held[number] = replace(held, arguments=(), left=())
         return held.arguments
 
     def replay(self, frame: Frame) -> tuple[dict[str, Any], Any]:
@@ -471,7 +473,7 @@ class Runner:
             for number, held in list(self._held.items()):
                 if held.mutated:
                     # What the last call put into its caller's containers may go before its result does.
-                    self._held[number] = replace(held, arguments=(), pristine=())
+                    self._held[number] = replace(held, arguments=(), left=())
                     del held
         if any(item.alive for item in (*outputs, *inputs)):
             # What is left in a cycle of references is nobody's any more.

@@ -52,6 +52,12 @@ def test_a_result_in_the_memory_of_an_argument_or_the_state_is_named_with_it():
     assert left.one == ()
 
 
+def test_an_entry_in_the_memory_of_the_state_is_told_apart_from_a_result_there():
+    assert not _after(lambda m, d: m.mean, {}).shares_state
+    assert _after(lambda m, d: d.update(mean=m.mean), {}).shares_state
+    assert _after(lambda m, x: m.register_buffer("last", x), X).shares_state
+
+
 def test_what_the_caller_gave_twice_is_no_news():
     assert _after(lambda m, x, y: None, X, X).together == ()
 

@@ -21,6 +21,10 @@ _READ = "total, large = torch.empty_like(x), self.total, self.large"
 _OUT = "        return out\n"
 _OWN = "        return out, self.total\n"
 _CALLERS = "input_mutated"
+_ROUTED = "routed_rows"
+_LARGEST = "out, largest = torch.empty_like(x), x.new_empty(rows)\n"
+_KEPT = _LARGEST + "        largest = self.__dict__.setdefault('largest', largest)\n"
+_NOTED = '        notes["largest"] = largest\n'
 
 
 def _of(
@@ -101,6 +105,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             (_PUT, '        state["mean"].copy_(mean)\n' + _PUT),
             code=_CALLERS,
         ),
+        _of(_ROUTED, "notes-in-one-tensor", (_LARGEST, _KEPT), code=_CALLERS),
     ),
     25: (
         _of(
@@ -154,6 +159,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             "smooths-a-copy-of-the-mean",
             (_OLD, _OLD.replace(".contiguous()", ".clone()")),
             (_MEAN, "        mean = old\n"),
+        ),
+        _of(
+            _ROUTED,
+            "notes-copied-out-of-one-tensor",
+            (_LARGEST, _KEPT),
+            (_NOTED, _NOTED.replace("largest\n", "largest.clone()\n")),
         ),
     ),
     25: (

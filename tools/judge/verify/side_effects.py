@@ -14,6 +14,7 @@ from kernelagent.tools.calls.loading import Loading
 from kernelagent.tools.calls.result_form import difference
 from kernelagent.tools.calls.surroundings import Surroundings
 from kernelagent.tools.calls.tensors import tensors_of
+from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.judge.problem.reference.attributes import GLOBAL
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Trial
@@ -187,15 +188,16 @@ class SideEffects:
                 f"not freed, and could be written to later",
             )
 
-    def still_the_same(self, call: int, output: Any, state: tuple[int, ...] = ()) -> None:
-        """What a call has returned does not change later; `state`: results that are the module's own in the reference."""
+    def still_the_same(self, call: int, output: Any, expected: Whereabouts) -> None:
+        """What a call has returned and left to its caller does not change later, but where it is the module's own."""
         again, inputs_kept = self.process.held(call)
-        if not inputs_kept:
+        if not inputs_kept and not expected.shares_state:
             raise Rejected(
                 "input_mutated",
-                "the forward writes to the inputs of an earlier call",
+                "the forward writes to the inputs of an earlier call, or to what that call left in their containers",
                 {"call": call},
             )
+        state = expected.results_of_state
         if not identical(_without(again, state), _without(output, state)):
             raise Rejected(
                 "output_aliased",

@@ -17,6 +17,7 @@ from kernelagent.domain.serialization import to_data
 from kernelagent.tools.calls.loading import unplaced
 from kernelagent.tools.calls.state_changes import state_sentence
 from kernelagent.tools.calls.surroundings import PLACES, USUAL, Deck, Fresh, Surroundings
+from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
@@ -62,12 +63,12 @@ _SUMS_BY_ATOMICS = (
 class _Held:
     """The calls of a round whose outputs are read again at its end."""
 
-    earlier: list[tuple[int, Any, tuple[int, ...]]] = field(default_factory=list)
-    """Which call, its output, and the results in it that the module's state is in the reference."""
+    earlier: list[tuple[int, Any, Whereabouts]] = field(default_factory=list)
+    """Which call, its output, and what is where after it in the reference."""
     size: int = 0
 
     @property
-    def last(self) -> tuple[int, Any, tuple[int, ...]] | None:
+    def last(self) -> tuple[int, Any, Whereabouts] | None:
         return self.earlier[-1] if self.earlier else None
 
     def add(self, call: int, trial: Trial, output: Any) -> None:
@@ -76,7 +77,7 @@ class _Held:
         if self.size > _HELD_BYTES:
             self.earlier.clear()
             self.size = 0
-        self.earlier.append((call, output, trial.expected.whereabouts.results_of_state))
+        self.earlier.append((call, output, trial.expected.whereabouts))
 
 
 @dataclass(frozen=True)
