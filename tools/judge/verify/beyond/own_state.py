@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.reference.oracle import Expected, Oracle
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed, trial_on
@@ -101,34 +101,52 @@ class OwnState:
         """Told where last bits of the state decide what the reference's do not; the state is as before afterwards."""
         names = [name for name in trial.expected.state64 if _has_bits(state.get(name))]
         nudges = {name: _nudged(state[name]) for name in names}
+        nudged_at = {name: _bits(state[name]) != _bits(nudges[name]) for name in names}
         other = {**state, **nudges}
         right, moved = (self._from(trial, s).expect(trial.arguments) for s in (state, other))
         if not (right.in_float64 and moved.in_float64):
             return
+        dependent = self._dependent_on(trial, state, nudged_at)
         own, again, nudged = (self._left_from(s, trial) for s in (state, state, other))
         self.process.use_weights(state)
         if not identical(own, again):
             return
         ours, theirs = dict(compare.leaves(own)), dict(compare.leaves(nudged))
-        first = dict(compare.leaves((right.output64, dict(right.state64))))
-        second = dict(compare.leaves((moved.output64, dict(moved.state64))))
+        first, second = _leaves_in_float64(right), _leaves_in_float64(moved)
         # A zero's sign that is passed on where it stood tells nothing.
-        nudged_at = {
-            f"output[1][{name!r}]": _bits(state[name]) != _bits(nudges[name]) for name in names
-        }
+        of_state = {f"output[1][{name!r}]": at for name, at in nudged_at.items()}
         differ = [
             n
-            for n in ours
-            if n in first
-            and _more_differs(ours[n], theirs[n], first[n], second[n], nudged_at.get(n))
+            for n in ours.keys() & first.keys()
+            if _more_differs(
+                ours[n], theirs[n], first[n], second[n], dependent.get(n), of_state.get(n)
+            )
         ]
         if differ:
             self.findings.disclose(
                 "state_in_last_bits",
                 f"last bits or signs of zeros in {', '.join(names)} decide what your module's do not: where some of "
-                f"them are changed, other elements of the state or the result differ. What is kept there from call to call, "
-                f"such as a count, was followed for some {_CALLS} calls at most",
+                f"them are changed, other elements of the state or the result differ. What is kept there from call "
+                f"to call, such as a count, was followed for some {_CALLS} calls at most",
             )
+
+    def _dependent_on(
+        self, trial: Trial, state: State, at: Mapping[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Which elements the reference computes from these places, be it without a difference: a share of the whole, say.
+
+        Zeros apart, whose signs it does not show.
+        """
+        unknown = {
+            name: state[name].masked_fill(at[name] & (state[name] != 0), torch.nan) for name in at
+        }
+        try:
+            expected = self._from(trial, {**state, **unknown}).expect(trial.arguments)
+        except REFUSALS:
+            # It refuses NaN: nothing is known.
+            return {}
+        leaves = _leaves_in_float64(expected)
+        return {name: leaf.isnan() for name, leaf in leaves.items() if torch.is_tensor(leaf)}
 
     def _left_from(self, state: State, trial: Trial) -> tuple[Any, dict[str, torch.Tensor]]:
         self.process.use_weights(state)
@@ -177,12 +195,21 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().contiguous().view(_BITS[tensor.element_size()])
 
 
-def _more_differs(
-    own: Any, nudged: Any, right: Any, moved: Any, nudged_at: torch.Tensor | None
-) -> bool:
-    """Whether an element differs where the reference's are the same, bit for bit.
+def _leaves_in_float64(expected: Expected) -> dict[str, Any]:
+    return dict(compare.leaves((expected.output64, dict(expected.state64))))
 
-    `nudged_at`: of an entry of the state that may differ in the signs of zeros where it was changed itself, and nowhere
+
+def _more_differs(
+    own: Any,
+    nudged: Any,
+    right: Any,
+    moved: Any,
+    dependent: torch.Tensor | None,
+    nudged_at: torch.Tensor | None,
+) -> bool:
+    """Whether an element differs where the reference's are the same, bit for bit, and computed without those nudged.
+
+    `nudged_at`: of an entry of the state, which may differ in the signs of zeros where it was changed itself, and nowhere
     else; None: of a result, in which they tell nothing.
     """
     tensors = (own, nudged, right, moved)
@@ -190,6 +217,8 @@ def _more_differs(
         return False
     equal = (own == nudged) | (own.isnan() & nudged.isnan())
     same = right == moved
+    if dependent is not None and dependent.shape == same.shape:
+        same &= ~dependent
     if nudged_at is not None:
         equal &= nudged_at | (_bits(own) == _bits(nudged)) | own.isnan()
         same &= right.signbit() == moved.signbit()
