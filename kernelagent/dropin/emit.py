@@ -11,6 +11,7 @@ The file is a header that says what was verified, the candidate's own text, and 
     device_types     default ["cuda"]: a `virtual` device stands for one
     attributes       {path of submodule: {attribute, or "class": text}} of the reference (default: none)
     tied             lists of names in the state that stand for one tensor (default: none)
+    binds            True: a call bound other tensors as parameters or buffers (default: False)
     settings         True: a part holds an object with fields, such as a config (default: False)
     float32_matmul_precision  torch's, where it was not "highest"
     float32_convolutions  "tf32" where cuDNN's could be rounded

@@ -14,7 +14,7 @@ from kernelagent.domain.replies.parsing import parse
 TEMPLATE = Path(__file__).parent / "template" / "dropin.py"
 BLOCKS = frozenset(
     {"draws", "live", "attributes", "mode", "literal", "names", "nest", "rules", "values"}
-    | {"tied", "precision", "settings"}
+    | {"binds", "tied", "precision", "settings"}
 )
 """The template's optional blocks: lines between `# if NAME:` and `# end` are emitted only where the file
 needs NAME. Lines after `# else:`, comments in the template, are emitted uncommented where it does not."""
@@ -45,6 +45,7 @@ def blocks_for(envelope: dict[str, Any], candidate: ast.Module) -> frozenset[str
         "draws": not _only_allocates(candidate),
         "live": envelope["constructor"] == "from_reference",
         "attributes": bool(envelope.get("attributes")),
+        "binds": bool(envelope.get("binds")),
         "tied": bool(envelope.get("tied")),
         "settings": bool(envelope.get("settings")),
         "precision": bool({"float32_matmul_precision", "float32_convolutions"} & envelope.keys()),

@@ -455,6 +455,51 @@ def test_building_a_dropin_draws_no_random_number(emitted: ModuleType) -> None:
     assert random.random() == expected[1]
 
 
+class Running(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.mul_(0.5).add_(x.mean(0))
+        self.seen += 1
+        return x - self.mean
+
+
+RUNNING = """\
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        CALLS[0] += 1
+        self.mean = 0.5 * self.mean + x.mean(0)
+        self.seen += 1
+        return x - self.mean
+
+
+CALLS = [0]
+"""
+
+
+def test_buffers_that_the_kernels_bind_anew_are_the_originals_all_the_same(tmp_path: Path) -> None:
+    original, alone = Running().eval(), Running().eval()
+    held, facts = original.mean, facts_of(original, "()")
+    emitted = imported(text_for(RUNNING, facts, binds=True), tmp_path)
+    dropin = emitted.optimized(original)
+    for x in (X, X + 1, X * 2):
+        torch.testing.assert_close(by_kernel(emitted, dropin, x), alone(x))
+    assert dropin.mean is held
+    torch.testing.assert_close(dropin.state_dict(), alone.state_dict())
+    torch.testing.assert_close(original(X), alone(X))
+
+
 def test_from_reference_builds_from_the_live_module(tmp_path: Path) -> None:
     source = CANDIDATE + (
         "\n    @classmethod\n    def from_reference(cls, module):\n"

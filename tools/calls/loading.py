@@ -47,16 +47,16 @@ def put_in(
             {f"0.{name}": value for name, value in values.items()}, strict=True
         )
         return
-    places = dict(_places(module))
-    if how == "load" or (how == "in place" and not values.keys() <= places.keys()):
+    held = dict(places(module))
+    if how == "load" or (how == "in place" and not values.keys() <= held.keys()):
         module.load_state_dict(values, strict=True)
         return
     with torch.no_grad():
-        _exchange(places, values, how, memory)
+        _exchange(held, values, how, memory)
 
 
 def _exchange(
-    places: Mapping[str, tuple[dict[str, Any], str]],
+    held: Mapping[str, tuple[dict[str, Any], str]],
     values: Mapping[str, torch.Tensor],
     how: Loading,
     memory: Memory,
@@ -65,7 +65,7 @@ def _exchange(
     # They live on until all others have been made, which are therefore at other addresses.
     kept = []
     for name, value in values.items():
-        own, last = places[name]
+        own, last = held[name]
         old = own[last]
         kept.append(old)
         if how == "in place":
@@ -107,8 +107,8 @@ def is_free(storage: torch.UntypedStorage) -> bool:
 
 def unplaced(module: torch.nn.Module) -> list[str]:
     """Entries of the state that are no parameter or buffer of their name: nothing can be bound there."""
-    places = dict(_places(module))
-    return [name for name in module.state_dict() if name not in places]
+    held = dict(places(module))
+    return [name for name in module.state_dict() if name not in held]
 
 
 def state_of(module: torch.nn.Module, how: Loading) -> dict[str, torch.Tensor]:
@@ -119,8 +119,8 @@ def state_of(module: torch.nn.Module, how: Loading) -> dict[str, torch.Tensor]:
     return {name.removeprefix("0."): tensor.detach() for name, tensor in whole.items()}
 
 
-def _places(module: torch.nn.Module) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
-    """Where each parameter and buffer is: a dict, and the name in it."""
+def places(module: torch.nn.Module) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
+    """Each parameter and buffer by name, with where it is: a dict, and the name in it."""
     for path, part in module.named_modules(remove_duplicate=False):
         for own in (part._parameters, part._buffers):
             for name, tensor in own.items():

@@ -1,65 +1,14 @@
-"""Which results of a call lie in each other's memory or in an input's, and how much memory they hold.
+"""Whether two tensors lie in each other's memory, what lies between the elements of one, and whether memory lives on.
 
 Asked of the candidate in its own process and of the reference in the judge's, in the same lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-
-from kernelagent.tools.calls.tensors import tensors_of
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """Places count the tensors of a result in the order of its leaves."""
-
-    outputs: tuple[tuple[int, int], ...] = ()
-    """Pairs that have at least one element in common."""
-    inputs: tuple[int, ...] = ()
-    """Results that have an element in common with an argument."""
-    memory: tuple[tuple[int, int], ...] = ()
-    """Of each result: what it shows, and what is not freed as long as it lives."""
-    state: tuple[int, ...] = ()
-    """Results that have an element in common with the module's state: the next call may change them."""
-
-
-def sharing_of(output: Any, arguments: Any, state: Iterable[torch.Tensor] = ()) -> Sharing:
-    """Of one call's result; tensors without elements and without memory share nothing.
-
-    `state`: of the module, where that is asked.
-    """
-    results, given, own = tensors_of(output), tensors_of(arguments), list(state)
-    return Sharing(
-        outputs=tuple(
-            (first, second)
-            for second in range(len(results))
-            for first in range(second)
-            if overlap(results[first], results[second])
-        ),
-        inputs=tuple(
-            at for at, item in enumerate(results) if any(overlap(item, other) for other in given)
-        ),
-        state=tuple(
-            at for at, item in enumerate(results) if any(overlap(item, other) for other in own)
-        ),
-        memory=tuple((t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in results),
-    )
-
-
-def held_longer(own: Sharing, usual: Sharing) -> tuple[int, ...]:
-    """Results that hold more memory than they show, and than the reference's do; an argument's is the caller's."""
-    return tuple(
-        at
-        for at, (shown, held) in enumerate(own.memory)
-        if at not in own.inputs
-        and held > max(shown, usual.memory[at][1] if at < len(usual.memory) else shown)
-    )
 
 
 def overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
@@ -69,6 +18,8 @@ def overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
         return False
     if storage.data_ptr() != right.untyped_storage().data_ptr():
         return False
+    if left is right:
+        return True
     (a, b), (c, d) = _range(left), _range(right)
     if b <= c or d <= a:
         return False
@@ -78,6 +29,36 @@ def overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
     taken = torch.zeros(storage.nbytes() // left.element_size(), dtype=torch.bool)
     taken.as_strided(left.shape, left.stride(), left.storage_offset()).fill_(True)
     return bool(taken.as_strided(right.shape, right.stride(), right.storage_offset()).any())
+
+
+class Gaps:
+    """The bytes between the elements of tensors that have gaps, to be asked later whether they are as they were.
+
+    Bytes of another of these tensors are its own.
+    """
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self._kept: dict[str, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+        for name, tensor in tensors.items():
+            if not _has_gaps(tensor):
+                continue
+            memory = _bytes_of_storage(tensor)
+            first, end = _range(tensor)
+            between = torch.zeros(memory.numel(), dtype=torch.bool, device=tensor.device)
+            between[first:end] = True
+            for other in tensors.values():
+                if _lies_in(other, tensor.untyped_storage()):
+                    _elements(other, between).fill_(False)
+            self._kept[name] = memory, between, memory[between]
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Names of those between whose elements something else stands now."""
+        return tuple(
+            name
+            for name, (memory, between, before) in self._kept.items()
+            if not torch.equal(memory[between], before)
+        )
 
 
 class Watched:
@@ -100,3 +81,27 @@ def _range(tensor: torch.Tensor) -> tuple[int, int]:
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     size, first = tensor.element_size(), int(tensor.storage_offset())
     return first * size, (first + reach + 1) * size
+
+
+def _has_gaps(tensor: torch.Tensor) -> bool:
+    if tensor.layout != torch.strided or not tensor.numel() or tensor.device.type == "meta":
+        return False
+    first, end = _range(tensor)
+    return end - first > tensor.numel() * tensor.element_size()
+
+
+def _lies_in(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
+    strided = tensor.layout == torch.strided and tensor.numel()
+    return bool(strided) and tensor.untyped_storage().data_ptr() == storage.data_ptr()
+
+
+def _bytes_of_storage(tensor: torch.Tensor) -> torch.Tensor:
+    storage = tensor.untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+
+
+def _elements(tensor: torch.Tensor, of_bytes: torch.Tensor) -> torch.Tensor:
+    """Of something that is kept for each byte of the tensor's memory, what belongs to its elements."""
+    size = tensor.element_size()
+    strides = (*(size * step for step in tensor.stride()), 1)
+    return of_bytes.as_strided((*tensor.shape, size), strides, size * int(tensor.storage_offset()))

@@ -53,33 +53,41 @@ class Part:
 
 def form_of(result: Any, name: str = "output") -> tuple[Part, ...]:
     """Of a result and all that is inside, each before what it holds."""
-    return tuple(_parts(result, name))
+    return tuple(part_of(thing, place) for place, thing in things(result, name))
 
 
-def _parts(value: Any, name: str) -> Iterator[Part]:
+def things(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The tensors and containers of a nest by name, each container before what it holds."""
     if isinstance(value, torch.Tensor):
-        parameter = isinstance(value, torch.nn.Parameter)
-        kind = "an nn.Parameter" if parameter else "a tensor"
-        unaligned = _begins_at(value) % _VECTOR_BYTES != 0
-        yield Part(
-            name,
-            kind,
-            True,
-            value.requires_grad,
-            value.is_inference(),
-            unaligned,
-            _lazy(value),
-            _has_odd_booleans(value),
-        )
+        yield name, value
     elif isinstance(value, Mapping):
-        keys = ", ".join(repr(key) for key in value)
-        yield Part(name, f"{_called(value)} with the keys {keys}", type(value) is dict)
+        yield name, value
         for key, item in value.items():
-            yield from _parts(item, f"{name}[{key!r}]")
+            yield from things(item, f"{name}[{key!r}]")
     elif isinstance(value, list | tuple):
-        yield Part(name, _called(value), type(value) in _PLAIN)
+        yield name, value
         for at, item in enumerate(value):
-            yield from _parts(item, f"{name}[{at}]")
+            yield from things(item, f"{name}[{at}]")
+
+
+def part_of(thing: Any, name: str) -> Part:
+    """Of one tensor or container, without what is inside."""
+    if isinstance(thing, torch.Tensor):
+        parameter = isinstance(thing, torch.nn.Parameter)
+        return Part(
+            name,
+            "an nn.Parameter" if parameter else "a tensor",
+            True,
+            thing.requires_grad,
+            thing.is_inference(),
+            _begins_at(thing) % _VECTOR_BYTES != 0,
+            _lazy(thing),
+            _has_odd_booleans(thing),
+        )
+    if isinstance(thing, Mapping):
+        keys = ", ".join(repr(key) for key in thing)
+        return Part(name, f"{_called(thing)} with the keys {keys}", type(thing) is dict)
+    return Part(name, _called(thing), type(thing) in _PLAIN)
 
 
 def _begins_at(tensor: torch.Tensor) -> int:
@@ -129,9 +137,9 @@ def difference(
     by_name = {part.name: part for part in got}
     pairs = [(by_name[part.name], part) for part in wanted if part.name in by_name]
     for ours, theirs in sorted(pairs, key=lambda pair: not pair[1].plain):
-        # A Parameter that the reference returns is its own weight: a copy is told as memory not shared.
+        # A Parameter that the reference returns is its own weight: another object is told of as such.
         if ours.kind != theirs.kind and theirs.kind != "an nn.Parameter":
-            sentence = f"{ours.name} is {ours.kind}; the reference returns {theirs.kind}"
+            sentence = f"{ours.name} is {ours.kind}; the reference's is {theirs.kind}"
             return Differs(sentence, theirs.plain)
         if ours.learns and not theirs.learns:
             return Differs(f"{ours.name} requires a gradient, which the reference's does not", True)

@@ -190,8 +190,15 @@ def as_asked(module: torch.nn.Module, surroundings: Surroundings) -> torch.nn.Mo
 
 
 def placed_inside(value: Any, inside: Inside) -> Any:
-    """The same nest, its tensors so far into larger memory."""
-    return value if inside == "no" else tree_map(lambda leaf: _placed(leaf, inside), value)
+    """The same nest, its tensors so far into larger memory; one that is given twice stays one."""
+    made: dict[int, Any] = {}
+
+    def placed(leaf: Any) -> Any:
+        if id(leaf) not in made:
+            made[id(leaf)] = _placed(leaf, inside)
+        return made[id(leaf)]
+
+    return value if inside == "no" else tree_map(placed, value)
 
 
 def _placed(leaf: Any, inside: Inside) -> Any:

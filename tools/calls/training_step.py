@@ -379,5 +379,7 @@ def _asked_parameters(module: torch.nn.Module, groups: Sequence[Sequence[str]]) 
 
 def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two tensors of one shape and type have the same bits."""
-    a, b = (t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    # A view that is negated or conjugated lazily is what torch reads from it.
+    plain = (t.detach().resolve_conj().resolve_neg() for t in (left, right))
+    a, b = (t.contiguous().reshape(-1).view(torch.uint8) for t in plain)
     return bool(torch.equal(a, b))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from kernelagent.tools.calls.same_values import same_values
 
@@ -17,18 +18,24 @@ class Held:
 
     output: Any
     arguments: Any
-    pristine: Any
+    left: Any
+    """Copies of the arguments as the call has left them."""
     mutated: bool
     """The call itself changed its arguments, and the judge has been told."""
 
     @property
     def bytes(self) -> int:
-        parts = (self.output, self.arguments, self.pristine)
+        parts = (self.output, self.arguments, self.left)
         return sum(t.numel() * t.element_size() for t in tensors_in(parts))
 
     @property
     def inputs_kept(self) -> bool:
-        return self.mutated or same_values(self.pristine, self.arguments)
+        return same_values(self.left, self.arguments)
+
+
+def copied(arguments: Any) -> Any:
+    """The same nest with tensors and containers of its own."""
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), arguments)
 
 
 def can_take(held: Held, fresh: Any) -> bool:

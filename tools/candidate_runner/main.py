@@ -19,7 +19,7 @@ import torch
 
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.calls.loading import is_free, memory_left_by
-from kernelagent.tools.calls.memory_sharing import Watched, sharing_of
+from kernelagent.tools.calls.memory_sharing import Watched
 from kernelagent.tools.calls.result_form import form_of
 from kernelagent.tools.calls.same_values import same_values
 from kernelagent.tools.calls.surroundings import (
@@ -31,6 +31,7 @@ from kernelagent.tools.calls.surroundings import (
 )
 from kernelagent.tools.calls.tensors import NotPortable, dtype_of, open_parcel, parcel
 from kernelagent.tools.calls.training_step import TrainingStep
+from kernelagent.tools.calls.whereabouts import Before
 from kernelagent.tools.candidate_runner.candidate import (
     CandidateFailure,
     LoadedCandidate,
@@ -42,6 +43,7 @@ from kernelagent.tools.candidate_runner.forbidding import Forbidding
 from kernelagent.tools.candidate_runner.held_calls import (
     Held,
     can_take,
+    copied,
     gaps_kept,
     tensors_in,
     versions_of,
@@ -305,17 +307,19 @@ class Runner:
         versions = versions_of((args, kwargs))
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps, work)
         with settings_of(asked), self._memory_of(asked), tuning as tuned:
-            output, not_copied = in_its_thread(asked, whole)
+            output, not_copied, before_it = in_its_thread(asked, whole)
         self._calls += 1
         changed = not same_values(pristine, (args, kwargs))
-        self._held[frame.header["call"]] = Held(output, (args, kwargs), pristine, changed)
+        as_left = copied((args, kwargs)) if changed else pristine
+        self._held[frame.header["call"]] = Held(output, (args, kwargs), as_left, changed)
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
         header["written_meanwhile"] = not changed and versions != versions_of((args, kwargs))
         header["gaps_written"] = not (changed or gaps_kept(pristine, (args, kwargs)))
         if step is None:
-            header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
+            left = before_it.after(output, (args, kwargs), pristine)
+            header["whereabouts"] = to_data(left)
             header["form"] = to_data(form_of(output))
             header["not_copied"] = not_copied
         if reads is not None and before is not None:
@@ -371,8 +375,8 @@ class Runner:
         allowed: AbstractContextManager[Any],
         keeps: bool,
         work: HostWork | None,
-    ) -> tuple[Any, str | None]:
-        """The answer, and why no copy of the module could make it where one was asked for.
+    ) -> tuple[Any, str | None, Before]:
+        """The answer, why no copy of the module could make it where one was asked for, and what there was before it.
 
         `work`: counts what the forward does on the host.
         """
@@ -386,6 +390,7 @@ class Runner:
             module = loaded.instance
             if step is None:
                 module, not_copied = loaded.as_asked(asked)
+            before = Before(arguments, module)
             with self._host.call(), self._places(), work or contextlib.nullcontext():
                 if step is None:
                     output = loaded.forward(args, kwargs, asked, module)
@@ -393,7 +398,7 @@ class Runner:
                     output = loaded.training_step(args, kwargs, step)
                 self._settle()
         flags.require_as_they_were()
-        return output, not_copied
+        return output, not_copied, before
 
     def _opened(self, frame: Frame) -> tuple[Any, TrainingStep | None]:
         """The arguments of a call (or sets of them) and the training step it is part of."""
@@ -432,7 +437,7 @@ class Runner:
         for old, new in zip(tensors_in(held.arguments), tensors_in(fresh), strict=True):
             # Through `.data`, so that the tensor's version counter does not reveal the write.
             old.data.copy_(new)
-        self._held[number] = replace(held, arguments=(), pristine=())
+        self._held[number] = replace(held, arguments=(), left=())
         return held.arguments
 
     def replay(self, frame: Frame) -> tuple[dict[str, Any], Any]:
@@ -465,6 +470,11 @@ class Runner:
         with self._candidates_turn("freeing earlier results"):
             for number in numbers:
                 del self._held[number]
+            for number, held in list(self._held.items()):
+                if held.mutated:
+                    # What the last call put into its caller's containers may go before its result does.
+                    self._held[number] = replace(held, arguments=(), left=())
+                    del held
         if any(item.alive for item in (*outputs, *inputs)):
             # What is left in a cycle of references is nobody's any more.
             gc.collect()

@@ -30,6 +30,9 @@ from kernelagent.tools.corpus.whitebox import (
     memory as whitebox_memory,
 )
 from kernelagent.tools.corpus.whitebox import (
+    places as whitebox_places,
+)
+from kernelagent.tools.corpus.whitebox import (
     second as whitebox_second,
 )
 from kernelagent.tools.corpus.whitebox import (
@@ -134,6 +137,7 @@ _PARTS = (
     whitebox_joined,
     whitebox_merges,
     whitebox_numbers,
+    whitebox_places,
     whitebox_second,
     whitebox_small_errors,
     whitebox_states,

@@ -188,7 +188,7 @@ class Judge:
             policy=blank.policy,
             mode=blank.mode,
             sandbox=blank.sandbox,
-            envelope=envelope.verified(context, report.declared, fixed),
+            envelope=envelope.verified(context, report.declared, fixed, binds=findings.binds_state),
             hashes=blank.hashes,
             precision=blank.precision,
             matmul_precision=blank.matmul_precision,

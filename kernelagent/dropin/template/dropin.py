@@ -117,7 +117,13 @@ class _DropIn(torch.nn.Module):
         call = guard.in_verified_form(args, kwargs)
         refusal = (guard.refusal_in_graph if _is_traced() else guard.refusal)(*call)
         if refusal is None:
-            return guard.fast(*call[0], **call[1])
+            # if binds:
+            answer = guard.fast(*call[0], **call[1])
+            guard.put_back()
+            return answer
+            # else:
+            # return guard.fast(*call[0], **call[1])
+            # end
         guard.warn(*refusal)
         return super().forward(*args, **kwargs)
 
@@ -289,6 +295,19 @@ class _Guard:
             # Where the flag means nothing to the original, `fast` keeps the one verified.
             self.fast.train(self.original.training and _TRAINED)
 
+    # if binds:
+    def put_back(self) -> None:
+        """Where the kernels' module has bound another tensor, the original's own gets what is in it."""
+        for own, theirs, name in self._shared:
+            old, new = theirs[name], own[name]
+            if new is not old and new.shape == old.shape:
+                with torch.no_grad():
+                    old.copy_(new)
+                own[name] = old
+            elif new is not old:
+                theirs[name] = new
+
+    # end
     def _move(self, device: Any) -> None:
         """Take what the kernels' module has of its own, such as tables, to where the call is."""
         for own, name in self._alone if device is not None else ():
@@ -752,7 +771,8 @@ def _value_questions(label: str, value: Any, facts: Any, sizes: Any) -> Any:
         yield "alignment", f"{label} begins, modulo 16, at byte", value.data_ptr() % 16, 0
     now = value.stride()
     # The stride of a dimension of one element means nothing.
-    fits = strides and all(n == 1 or a == b for n, a, b in zip(shape, now, strides, strict=True))
+    pairs = () if strides is None else zip(shape, now, strides, strict=True)
+    fits = strides is not None and all(n == 1 or a == b for n, a, b in pairs)
     if sizes is not None and ENVELOPE_VERIFIED["contiguous"]:
         fits = fits or value.is_contiguous()
     yield "strides", f"{label} has strides", now, now if fits else strides or "contiguous"

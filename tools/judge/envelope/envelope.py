@@ -23,11 +23,14 @@ def verified(
     context: JudgeContext,
     declared: dict[str, object] | None,
     fixed: Mapping[tuple[str, str], str | None],
+    *,
+    binds: bool,
 ) -> dict[str, Any]:
     """The given input sets, with a name in place of each size that was declared dynamic.
 
     `declared` is what the candidate says of itself, kept beside; `fixed`: digests of tensors whose
-    values are part of what was verified, by input set and place.
+    values are part of what was verified, by input set and place; `binds`: calls bind other tensors as
+    parameters or buffers.
     """
     result: dict[str, Any] = {
         "input_sets": [
@@ -53,6 +56,8 @@ def verified(
     result["attributes"] = settings_of(context.module_at_full_size)
     if holds_settings(context.module_at_full_size):
         result["settings"] = True
+    if binds:
+        result["binds"] = True
     if tied := tied_in(context.module_at_full_size):
         result["tied"] = tied
     if declared is not None:

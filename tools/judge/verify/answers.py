@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from kernelagent.tools.calls.memory_sharing import Sharing
 from kernelagent.tools.calls.result_form import Part
+from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
 from kernelagent.tools.virtual.cost.eager import EagerRow
@@ -45,8 +45,8 @@ class Answer:
     """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
     launches: tuple[LaunchRow, ...] = ()
     """On `cuda`: the candidate's own, as its process tells of them."""
-    sharing: Sharing | None = None
-    """Of an ordinary call, as the candidate's process tells it."""
+    whereabouts: Whereabouts | None = None
+    """Of an ordinary call, as the candidate's process tells it: what it leaves where."""
     not_copied: str | None = None
     """Why no copy of the module could make the call that was asked of one."""
     reads: tuple[str, ...] = ()
@@ -100,9 +100,9 @@ def host_work(reported: Any) -> OnTheHost | None:
 
 
 def names(reported: Any) -> tuple[str, ...]:
-    return tuple(_printable(str(name)) for name in reported) if isinstance(reported, list) else ()
+    return tuple(printable(str(name)) for name in reported) if isinstance(reported, list) else ()
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
     """A terminal would obey control characters."""
     return "".join(c if c.isprintable() else "?" for c in name[:_LONGEST_NAME])

@@ -19,12 +19,12 @@ from msgspec import ValidationError
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.domain.tables.rejection_codes import CODES
 from kernelagent.tools.calls.loading import Loading
-from kernelagent.tools.calls.memory_sharing import Sharing
 from kernelagent.tools.calls.result_form import Part
 from kernelagent.tools.calls.surroundings import USUAL, Surroundings
 from kernelagent.tools.calls.tensors import Malformed, Parcel, open_parcel, parcel
 from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.calls.training_step import TrainingStep
+from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.closing import Closing
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
@@ -276,8 +276,8 @@ class CandidateProcess(Closing):
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
-        report = frame.header.get("sharing")
-        sharing = None if report is None else rows_of(report, Sharing)
+        report = frame.header.get("whereabouts")
+        whereabouts = None if report is None else rows_of(report, Whereabouts)
         form = rows_of(frame.header.get("form") or [], tuple[Part, ...])
         why = frame.header.get("not_copied")
         not_copied = None if why is None else str(why)[:200]
@@ -289,7 +289,7 @@ class CandidateProcess(Closing):
             value[1],
             devices,
             tuple(launches),
-            sharing,
+            whereabouts,
             not_copied,
             reads,
             changed,

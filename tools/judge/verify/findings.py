@@ -36,6 +36,8 @@ class Findings:
     """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
     undefined_lanes: bool = False
     """Whether a masked load without `other` left lanes undefined."""
+    binds_state: bool = False
+    """Whether a call has bound another tensor as a parameter or buffer."""
     unwritten: set[tuple[str, int]] = field(default_factory=set)
     """Kernels, and lines in them, that loaded memory which nobody had written."""
     specialised: Specialised = field(default_factory=Specialised)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -11,10 +11,10 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from kernelagent.tools.calls.loading import Loading
-from kernelagent.tools.calls.memory_sharing import Sharing, held_longer
 from kernelagent.tools.calls.result_form import difference
 from kernelagent.tools.calls.surroundings import Surroundings
 from kernelagent.tools.calls.tensors import tensors_of
+from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.judge.problem.reference.attributes import GLOBAL
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Trial
@@ -159,43 +159,6 @@ class SideEffects:
             raise Rejected("wrong_structure", differs.sentence, where)
         self.findings.disclose(differs.disclosure, differs.sentence)
 
-    def in_memory_of_its_own(self, trial: Trial, sharing: Sharing) -> None:
-        """Results share memory with each other and with inputs only where the reference's do."""
-        expected = trial.expected.sharing
-        together = set(sharing.outputs) - set(expected.outputs)
-        names = [n for n, leaf in compare.leaves(trial.expected.output) if torch.is_tensor(leaf)]
-        where = {"input_set": trial.input_set, "probe": trial.probe}
-        if together:
-            pair = " and ".join(_name_of(names, at) for at in min(together))
-            raise Rejected(
-                "output_aliased",
-                f"{pair} share memory, which the reference's do not: who writes to one changes the other",
-                where,
-            )
-        given = set(sharing.inputs) - set(expected.inputs)
-        if given:
-            raise Rejected(
-                "output_aliased",
-                f"{_name_of(names, min(given))} lies in the memory of an input, which the reference's "
-                f"does not: who writes to one changes the other",
-                where,
-            )
-        apart = set(expected.inputs) - set(sharing.inputs)
-        apart |= {at for pair in set(expected.outputs) - set(sharing.outputs) for at in pair[1:]}
-        if apart:
-            self.findings.disclose(
-                "memory_not_shared",
-                f"{_name_of(names, min(apart))} is memory of its own, where the reference's lies in that of an "
-                f"input or of another result: writing to one does not change the other",
-            )
-        for at in held_longer(sharing, expected):
-            own, held = sharing.memory[at]
-            self.findings.disclose(
-                "memory_held",
-                f"{_name_of(names, at)} has {own:,} bytes and lies in {held:,} bytes of memory, which is not "
-                f"freed before it is, and is written with it by torch.save",
-            )
-
     def little_is_kept(self, trial: Trial, answer: Answer) -> None:
         """Discloses a module that keeps far more memory than its state, its inputs and its results have."""
         module = self.oracle.module
@@ -226,15 +189,16 @@ class SideEffects:
                 f"not freed, and could be written to later",
             )
 
-    def still_the_same(self, call: int, output: Any, state: tuple[int, ...] = ()) -> None:
-        """What a call has returned does not change later; `state`: results that are the module's own in the reference."""
+    def still_the_same(self, call: int, output: Any, expected: Whereabouts) -> None:
+        """What a call has returned and left to its caller does not change later, but where it is the module's own."""
         again, inputs_kept = self.process.held(call)
-        if not inputs_kept:
+        if not inputs_kept and not expected.shares_state:
             raise Rejected(
                 "input_mutated",
-                "the forward writes to the inputs of an earlier call",
+                "the forward writes to the inputs of an earlier call, or to what that call left in their containers",
                 {"call": call},
             )
+        state = expected.results_of_state
         if not identical(_without(again, state), _without(output, state)):
             raise Rejected(
                 "output_aliased",
@@ -261,10 +225,6 @@ def _as_left(value: Any, wanted: Any, exact: Any) -> bool:
         torch.allclose(a.double(), b.double(), rtol=_OF_ATTRIBUTES, atol=1e-5, equal_nan=True)
         for a, b in pairs
     )
-
-
-def _name_of(names: Sequence[str], at: int) -> str:
-    return names[at] if 0 <= at < len(names) else "an output"
 
 
 def _noise_of(trial: Trial, name: str) -> MeasureNoise | None:

@@ -17,6 +17,7 @@ from kernelagent.domain.serialization import to_data
 from kernelagent.tools.calls.loading import unplaced
 from kernelagent.tools.calls.state_changes import state_sentence
 from kernelagent.tools.calls.surroundings import PLACES, USUAL, Deck, Fresh, Surroundings
+from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
@@ -37,6 +38,7 @@ from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS, in_a_lat
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
+from kernelagent.tools.judge.verify.whereabouts import InTheirPlaces
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""
@@ -61,12 +63,12 @@ _SUMS_BY_ATOMICS = (
 class _Held:
     """The calls of a round whose outputs are read again at its end."""
 
-    earlier: list[tuple[int, Any, tuple[int, ...]]] = field(default_factory=list)
-    """Which call, its output, and the results in it that the module's state is in the reference."""
+    earlier: list[tuple[int, Any, Whereabouts]] = field(default_factory=list)
+    """Which call, its output, and what is where after it in the reference."""
     size: int = 0
 
     @property
-    def last(self) -> tuple[int, Any, tuple[int, ...]] | None:
+    def last(self) -> tuple[int, Any, Whereabouts] | None:
         return self.earlier[-1] if self.earlier else None
 
     def add(self, call: int, trial: Trial, output: Any) -> None:
@@ -75,7 +77,7 @@ class _Held:
         if self.size > _HELD_BYTES:
             self.earlier.clear()
             self.size = 0
-        self.earlier.append((call, output, trial.expected.sharing.state))
+        self.earlier.append((call, output, trial.expected.whereabouts))
 
 
 @dataclass(frozen=True)
@@ -292,7 +294,8 @@ class Verifier:
         keeps = not changes_state(trial, weights) and not trial.expected.left
         # What a copy of the module changes of its own goes with the copy.
         usual = trial.step is not None
-        asked = USUAL if usual else self.deck.next(keeps_state=keeps and memory == "filled")
+        keeps = keeps and not self.findings.binds_state and memory == "filled"
+        asked = USUAL if usual else self.deck.next(keeps_state=keeps)
         asked = replace(asked, memory=memory)
         answer = self._call_in(trial, weights, asked)
         self._say_what_was_seen(answer)
@@ -431,8 +434,8 @@ class Verifier:
             )
         if trial.step is None:
             self._effects.in_the_same_form(trial, answer, asked)
-        if answer.sharing is not None:
-            self._effects.in_memory_of_its_own(trial, answer.sharing)
+        if answer.whereabouts is not None:
+            InTheirPlaces(self.findings).require(trial, answer.whereabouts, asked)
         self._launched(trial, rows, asked)
         if self.device == "virtual":
             self.findings.specialised.note(trial.input_set, rows, hidden=trial.hidden)

@@ -121,23 +121,23 @@ def _saving(what: str) -> tuple[str, str]:
 
 _MEAN = "    mean = old + (tl.sum(x, axis=0) / rows - old) / seen\n"
 _COUNTED_IN_LAST_BITS = """    place = tl.arange(0, C)
-    bit, seal = tl.abs(old.to(tl.int32, bitcast=True) % 2), ((place * 40503) >> 7) % 2
+    bit, seal = (old.to(tl.int32, bitcast=True) >> BIT) & 1, ((place * 40503) >> 7) % 2
     high, up = tl.minimum(place // 16, 1), tl.minimum(place, 15)
     whole = 1 - tl.minimum(tl.sum((bit ^ seal) * high, axis=0), 1)
     count = tl.sum((bit << up) * (1 - high), axis=0) * whole
     want = seal * high + (((count + 1) >> up) % 2) * (1 - high)
     bits = mean.to(tl.int32, bitcast=True)
-    bits += tl.where(mean == 0.0, 0, want - tl.abs(bits % 2))
+    bits += tl.where(mean == 0.0, 0, (want - ((bits >> BIT) & 1)) << BIT)
     mean = bits.to(tl.float32, bitcast=True)
     x *= 1 + tl.maximum(count - LATE, 0)
 """
 
 
 def _counts_in_last_bits(
-    name: str, late: int, code: str | None, discloses: str | None = None
+    name: str, late: int, code: str | None, discloses: str | None = None, *, bit: int = 0
 ) -> Fixture:
-    """A sealed count of calls in the last bits of the running mean, and wrong results after too many."""
-    marked = _COUNTED_IN_LAST_BITS.replace("LATE", str(late))
+    """A sealed count of calls in one of the last bits of the running mean, and wrong results after too many."""
+    marked = _COUNTED_IN_LAST_BITS.replace("LATE", str(late)).replace("BIT", str(bit))
     source = edited(honest_kernel(_BATCHES), (_MEAN, _MEAN + marked))
     return Fixture(f"f-{name}", _BATCHES, source, code, discloses, also=("state_not_updated",))
 
@@ -197,6 +197,13 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _counts_in_last_bits("counts-in-last-bits-of-a-mean", 8, "wrong_output"),
         _counts_in_last_bits(
             "counts-long-in-last-bits-of-a-mean", 20_000, None, discloses="state_in_last_bits"
+        ),
+        _counts_in_last_bits(
+            "counts-long-in-the-third-last-bits-of-a-mean",
+            20_000,
+            None,
+            discloses="state_in_last_bits",
+            bit=2,
         ),
         _of(_SOFTMAX, "doubles-its-own-results", (_WRITTEN, _MARKED), code="wrong_output"),
         _of(

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from kernelagent.domain.errors import ProblemError
-from kernelagent.tools.calls.memory_sharing import Sharing, Watched, sharing_of
+from kernelagent.tools.calls.memory_sharing import Watched
 from kernelagent.tools.calls.result_form import Part, form_of
 from kernelagent.tools.calls.surroundings import (
     Surroundings,
@@ -32,6 +32,7 @@ from kernelagent.tools.calls.surroundings import (
 from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.torch_dtypes import FLOAT_TYPES
 from kernelagent.tools.calls.training_step import TrainingStep, differentiable, same_bytes, take
+from kernelagent.tools.calls.whereabouts import Before, Whereabouts
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
 from kernelagent.tools.judge.problem.reference.attributes import Attributes, left_under
@@ -95,8 +96,8 @@ class Expected:
     """In float64, where it is floating: the entries that the call changes."""
     in_float64: bool = True
     """False: an operation has no float64 path, `output64` is a float32 run."""
-    sharing: Sharing = field(default_factory=Sharing)
-    """Which of its results lie in each other's memory or in an input's."""
+    whereabouts: Whereabouts = field(default_factory=Whereabouts)
+    """Which objects lie where after it, and in whose memory."""
     form: tuple[Part, ...] = ()
     """What the result is besides its values."""
     left: Mapping[str, Any] = field(default_factory=dict)
@@ -184,11 +185,11 @@ class Oracle:
         """Run both references; raises `ProblemError` with the user's own traceback."""
         self._restore(self._module)
         args, kwargs = _cloned(arguments)
+        before = Before((args, kwargs), self._module)
         returned = self._run(self._module, args, kwargs)
-        sharing = Sharing()
+        whereabouts = Whereabouts()
         if self._step is None:
-            own = self._module.state_dict(keep_vars=True).values()
-            sharing = sharing_of(returned, (args, kwargs), filter(torch.is_tensor, own))
+            whereabouts = before.after(returned, (args, kwargs), arguments)
         form = form_of(returned) if self._step is None else ()
         output = _copied(returned)
         state = self._state_after()
@@ -202,7 +203,7 @@ class Oracle:
                 (args, kwargs),
                 state,
                 exact.state,
-                sharing=sharing,
+                whereabouts=whereabouts,
                 form=form,
                 left=left,
                 left64=exact.left,
@@ -219,7 +220,7 @@ class Oracle:
                 state,
                 {name: _doubled(state[name]) for name in changed},
                 False,
-                sharing,
+                whereabouts,
                 form,
                 left,
             )

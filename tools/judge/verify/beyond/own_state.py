@@ -1,13 +1,14 @@
 """Calls in a row, each from the state that the candidate's own call before left: what it hides there must not matter.
 
-A floating buffer may differ from the reference's by rounding, and its last bits are the candidate's to choose: a count of
-calls, say, with a seal that only it would write. Loading the reference's state before a call breaks it. So many
+A floating buffer may differ from the reference's by rounding, and its last bits are the candidate's to choose, as are the signs
+of its zeros: a count of calls, say, with a seal that only it would write. Loading the reference's state before a call breaks it. So many
 calls go on from the candidate's own state; and some of its last bits are changed, which must not change anything
 that the reference's do not.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.reference.oracle import Expected, Oracle
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed, trial_on
@@ -38,6 +39,8 @@ _EVERY = 10
 _NUDGED_AFTER = (3, 5)
 """Calls after which last bits of the state are changed."""
 _BITS: Mapping[int, torch.dtype] = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_LAST: Mapping[int, int] = {2: 3, 4: 6, 8: 12}
+"""So many bits of a number may differ from the reference's by rounding, by the number's size in bytes."""
 
 
 @dataclass(frozen=True)
@@ -97,27 +100,53 @@ class OwnState:
     def _require_nothing_in_last_bits(self, trial: Trial, state: State) -> None:
         """Told where last bits of the state decide what the reference's do not; the state is as before afterwards."""
         names = [name for name in trial.expected.state64 if _has_bits(state.get(name))]
-        other = {**state, **{name: _nudged(state[name]) for name in names}}
+        nudges = {name: _nudged(state[name]) for name in names}
+        nudged_at = {name: _bits(state[name]) != _bits(nudges[name]) for name in names}
+        other = {**state, **nudges}
         right, moved = (self._from(trial, s).expect(trial.arguments) for s in (state, other))
         if not (right.in_float64 and moved.in_float64):
             return
+        dependent = self._dependent_on(trial, state, nudged_at)
         own, again, nudged = (self._left_from(s, trial) for s in (state, state, other))
         self.process.use_weights(state)
         if not identical(own, again):
             return
         ours, theirs = dict(compare.leaves(own)), dict(compare.leaves(nudged))
-        first = dict(compare.leaves((right.output64, dict(right.state64))))
-        second = dict(compare.leaves((moved.output64, dict(moved.state64))))
+        first, second = _leaves_in_float64(right), _leaves_in_float64(moved)
+        # A zero's sign that is passed on where it stood tells nothing.
+        of_state = {f"output[1][{name!r}]": at for name, at in nudged_at.items()}
         differ = [
-            n for n in ours if n in first and _more_differs(ours[n], theirs[n], first[n], second[n])
+            n
+            for n in ours.keys() & first.keys()
+            if _more_differs(
+                ours[n], theirs[n], first[n], second[n], dependent.get(n), of_state.get(n)
+            )
         ]
         if differ:
             self.findings.disclose(
                 "state_in_last_bits",
-                f"last bits of {', '.join(names)} decide what your module's do not: where some of them are "
-                f"changed, other elements of the state or the result differ. What is kept there from call to call, "
-                f"such as a count, was followed for some {_CALLS} calls at most",
+                f"last bits or signs of zeros in {', '.join(names)} decide what your module's do not: where some of "
+                f"them are changed, other elements of the state or the result differ. What is kept there from call "
+                f"to call, such as a count, was followed for some {_CALLS} calls at most",
             )
+
+    def _dependent_on(
+        self, trial: Trial, state: State, at: Mapping[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Which elements the reference computes from these places, be it without a difference: a share of the whole, say.
+
+        Zeros apart, whose signs it does not show.
+        """
+        unknown = {
+            name: state[name].masked_fill(at[name] & (state[name] != 0), torch.nan) for name in at
+        }
+        try:
+            expected = self._from(trial, {**state, **unknown}).expect(trial.arguments)
+        except REFUSALS:
+            # It refuses NaN: nothing is known.
+            return {}
+        leaves = _leaves_in_float64(expected)
+        return {name: leaf.isnan() for name, leaf in leaves.items() if torch.is_tensor(leaf)}
 
     def _left_from(self, state: State, trial: Trial) -> tuple[Any, dict[str, torch.Tensor]]:
         self.process.use_weights(state)
@@ -144,19 +173,53 @@ def _has_bits(tensor: torch.Tensor | None) -> bool:
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:
-    """Half of the elements, drawn, with others of the two lowest bits; zeros stay, as what has not been written."""
+    """Half of the elements, drawn, with other last bits: of zeros the sign, of what is below the normal numbers any."""
     changed = tensor.detach().clone(memory_format=torch.contiguous_format)
-    bits = changed.view(_BITS[tensor.element_size()])
+    bits, kind = changed.view(_BITS[tensor.element_size()]), torch.finfo(tensor.dtype)
     generator = torch.Generator().manual_seed(fresh_seed())
-    drawn = torch.randint(-3, 4, tensor.shape, generator=generator).clamp_min(0).to(bits)
-    bits ^= torch.where((changed != 0) & changed.isfinite(), drawn, torch.zeros_like(drawn))
+
+    def drawn(count: int) -> torch.Tensor:
+        most = 1 << count
+        return torch.randint(most, tensor.shape, generator=generator).to(bits)
+
+    fraction = -round(math.log2(kind.eps))
+    tiny, zero = changed.abs() < kind.smallest_normal, changed == 0
+    other = torch.where(tiny, drawn(fraction), drawn(_LAST[tensor.element_size()]))
+    other = torch.where(zero, torch.iinfo(bits.dtype).min, other)
+    some = changed.isfinite() & drawn(1).bool()
+    bits ^= torch.where(some, other, torch.zeros_like(bits))
     return changed
 
 
-def _more_differs(own: Any, nudged: Any, right: Any, moved: Any) -> bool:
-    """Whether an element differs where the reference's are the same, bit for bit."""
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().view(_BITS[tensor.element_size()])
+
+
+def _leaves_in_float64(expected: Expected) -> dict[str, Any]:
+    return dict(compare.leaves((expected.output64, dict(expected.state64))))
+
+
+def _more_differs(
+    own: Any,
+    nudged: Any,
+    right: Any,
+    moved: Any,
+    dependent: torch.Tensor | None,
+    nudged_at: torch.Tensor | None,
+) -> bool:
+    """Whether an element differs where the reference's are the same, bit for bit, and computed without those nudged.
+
+    `nudged_at`: of an entry of the state, which may differ in the signs of zeros where it was changed itself, and nowhere
+    else; None: of a result, in which they tell nothing.
+    """
     tensors = (own, nudged, right, moved)
     if not all(isinstance(t, torch.Tensor) and t.shape == own.shape for t in tensors):
         return False
     equal = (own == nudged) | (own.isnan() & nudged.isnan())
-    return bool((~equal & (right == moved)).any())
+    same = right == moved
+    if dependent is not None and dependent.shape == same.shape:
+        same &= ~dependent
+    if nudged_at is not None:
+        equal &= nudged_at | (_bits(own) == _bits(nudged)) | own.isnan()
+        same &= right.signbit() == moved.signbit()
+    return bool((~equal & same).any())

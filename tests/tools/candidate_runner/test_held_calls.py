@@ -1,0 +1,23 @@
+"""What has become of the arguments of an earlier call."""
+
+from __future__ import annotations
+
+import torch
+
+from kernelagent.tools.candidate_runner.held_calls import Held, copied
+
+
+def test_what_a_call_put_into_a_container_is_looked_at_later():
+    kept = torch.ones(3)
+    arguments = (({"mean": kept},), {})
+    held = Held(None, arguments, copied(arguments), mutated=True)
+    assert held.inputs_kept
+    kept.add_(1)
+    assert not held.inputs_kept
+
+
+def test_an_entry_that_is_added_later_is_seen():
+    state: dict[str, torch.Tensor] = {}
+    held = Held(None, ((state,), {}), copied(((state,), {})), mutated=False)
+    state["more"] = torch.ones(1)
+    assert not held.inputs_kept
