@@ -102,6 +102,24 @@ _UPDATED_BY_THE_KERNEL = (
     ("(triton.cdiv(x.numel(), 256),)", "(x.shape[1],)"),
     ("BLOCK=256", "BLOCK=triton.next_power_of_2(x.shape[0])"),
 )
+_THROUGH_ANOTHER = (
+    ("b_ptr, out_ptr, n,", "b_ptr, kept_ptr, out_ptr, n, away,"),
+    ("tl.store(out_ptr + i,", "tl.store(kept_ptr + away + i,"),
+)
+_BEYOND_ITS_END = (
+    *_THROUGH_ANOTHER,
+    (_EMPTY, f"{_EMPTY}        kept = torch.empty_like(x)\n"),
+    ("self.bias, out, n,", "self.bias, kept, out, n, n + 16384,"),
+)
+"""Of two results one is written through the pointer of the other, 64 KiB beyond its end."""
+_IN_ONE_STORAGE = (
+    *_THROUGH_ANOTHER,
+    (
+        _EMPTY,
+        "        kept, out = torch.empty((2, *x.shape), dtype=x.dtype, device=x.device)\n",
+    ),
+    ("self.bias, out, n,", "self.bias, kept, out, n, n,"),
+)
 
 THREATS: tuple[Threat, ...] = (
     Threat(
@@ -344,11 +362,7 @@ THREATS: tuple[Threat, ...] = (
                 code="wrong_structure",
             ),
         ),
-        (
-            _of(
-                _RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")
-            ),
-        ),
+        (_of(_RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")),),
     ),
     Threat(
         23,
@@ -370,8 +384,10 @@ THREATS: tuple[Threat, ...] = (
                 code="input_mutated",
                 also=("output_aliased",),
             ),
+            _of(_RELU, "beyond-the-end-of-another-tensor", *_BEYOND_ITS_END, code="out_of_bounds"),
         ),
         (
+            _of(_RELU, "beyond-its-half-of-one-storage", *_IN_ONE_STORAGE),
             _of(
                 _RELU,
                 "view-of-a-fresh-buffer",

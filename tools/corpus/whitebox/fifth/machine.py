@@ -161,22 +161,31 @@ _IN_KERNEL = edited(
 )
 
 
-def _scratch_of(name: str, size: str, place: str) -> Fixture:
+_NEW_MEMORY = "torch.empty(size, dtype=torch.int8, device=x.device)"
+
+
+def _scratch_of(name: str, memory: str, code: str | None = "out_of_bounds") -> Fixture:
     """A descriptor is written to memory that the file's own allocator hands out."""
-    source = edited(
-        _IN_KERNEL,
-        (
-            "torch.empty(size, dtype=torch.int8, device=x.device)",
-            f"torch.empty({size}, dtype=torch.int8{place})",
-        ),
-    )
-    return Fixture(f"w-{name}", "silu_gate", source, "out_of_bounds")
+    return Fixture(f"w-{name}", "silu_gate", edited(_IN_KERNEL, (_NEW_MEMORY, memory)), code)
+
+
+_KEPT_SCRATCH = (
+    "self.__dict__.setdefault('scratch', torch.empty(1 << 20, dtype=torch.int8, device=x.device))"
+)
 
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     26: (
-        _scratch_of("a-descriptor-in-memory-of-the-host", "size", ""),
-        _scratch_of("a-descriptor-in-half-its-memory", "size // 2", ", device=x.device"),
+        _scratch_of("a-descriptor-in-memory-of-the-host", "torch.empty(size, dtype=torch.int8)"),
+        _scratch_of(
+            "a-descriptor-in-half-its-memory",
+            "torch.empty(size // 2, dtype=torch.int8, device=x.device)",
+        ),
+        _scratch_of(
+            "a-descriptor-64-bytes-off-its-alignment",
+            "torch.empty(size + 64, dtype=torch.int8, device=x.device)[64:]",
+        ),
+        _scratch_of("a-descriptor-in-the-input", "x.view(torch.int8)", "runtime_error"),
         _silu(
             "turns-a-block-over-in-place",
             _moved_twice("BLOCK - 1 - j", "BLOCK - 1 - j", ""),
@@ -223,5 +232,6 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
         _tickets("takes-a-ticket-and-adds-nothing", "0.0 * far.to(tl.float32)", None),
         Fixture("w-makes-a-descriptor-in-the-kernel", "silu_gate", _IN_KERNEL),
+        _scratch_of("keeps-the-memory-of-its-descriptors", _KEPT_SCRATCH, None),
     ),
 }
