@@ -65,6 +65,10 @@ class Findings:
     def disclose(self, code: str, message: str) -> None:
         self.disclosures.setdefault(code, Disclosure(code, message))
 
+    def leave_out(self, since: int) -> None:
+        """Forget cases from this one on: a call that is judged by another one."""
+        del self.cases[since:]
+
     @property
     def correctness(self) -> Correctness | None:
         if not self.cases:

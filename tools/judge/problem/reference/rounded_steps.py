@@ -53,10 +53,16 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     `generator` decides which way. Views, copies, allocations and integers stay as they are.
     """
 
-    def __init__(self, generator: torch.Generator, *, keeps_exact: bool = False) -> None:
-        """`keeps_exact`: what float32 holds stays as it is, where it was added, multiplied or chosen."""
+    def __init__(
+        self, generator: torch.Generator, *, keeps_exact: bool = False, units: int = 1
+    ) -> None:
+        """`keeps_exact`: what float32 holds stays as it is, where it was added, multiplied or chosen.
+
+        `units`: so many units for each.
+        """
         super().__init__()  # type: ignore[no-untyped-call]
         self._keeps_exact = keeps_exact
+        self._unit = units * _UNIT
         self._in_exact_step = False
         self._generator = generator
         self._pattern: torch.Tensor | None = None
@@ -110,7 +116,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         if further is not None:
             signs = self._signs(tensor.shape).to(tensor.device)
-            tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(_UNIT) * signs)
+            tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(self._unit) * signs)
         # Infinity times a factor is itself, and so is zero: masks and exact zeros stay.
         if tensor.numel() <= _PERIOD:
             tensor.mul_(self._factors(tensor.shape).to(tensor.device))
@@ -130,13 +136,13 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _move_inexact(self, tensor: torch.Tensor, further: torch.Tensor | None) -> None:
         """The same, but for elements that float32 holds."""
         size = tensor if further is None else tensor.abs() + further.nan_to_num(0.0, 0.0, 0.0)
-        moved = tensor + _UNIT * size * self._signs(tensor.shape).to(tensor.device)
+        moved = tensor + self._unit * size * self._signs(tensor.shape).to(tensor.device)
         inexact = (tensor.float().double() != tensor) & tensor.isfinite()
         tensor.copy_(torch.where(inexact, moved, tensor))
 
     def _factors(self, shape: Sequence[int]) -> torch.Tensor:
         """One unit up or down."""
-        return self._signs(shape).mul_(_UNIT).add_(1)
+        return self._signs(shape).mul_(self._unit).add_(1)
 
     def _signs(self, shape: Sequence[int]) -> torch.Tensor:
         signs = torch.empty(shape, dtype=torch.float64, device=self._generator.device)
