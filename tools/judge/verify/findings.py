@@ -34,6 +34,8 @@ class Findings:
     """Earlier outputs and weights, to recognise a wrong answer that repeats one of them."""
     order_matters: bool = False
     """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
+    slow_in_turns: bool = False
+    """Whether a call takes long where programs take turns."""
     undefined_lanes: bool = False
     """Whether a masked load without `other` left lanes undefined."""
     unwritten: set[tuple[str, int]] = field(default_factory=set)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from kernelagent.tools.judge.problem.trials.rounds import Trial
+from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
@@ -29,6 +29,10 @@ from kernelagent.tools.judge.verify.same import changes_state, identical
 _ORDERS = 8
 _IN_TURNS_S = 2.0
 """Orders of programs that are tried, as far as they take no longer than this together."""
+_FEW = 2
+"""Where no more than so many orders were tried in that time, none is tried in other rounds."""
+_ALIKE = ("row_patterns", "structures", "corners")
+"""Probes that hold equal values, those first that are sure to."""
 _DRAWN_ORDERS = 3
 _OTHERWISE_S = 1.0
 """Orders of sums that are drawn, as far as all calls with another order take no longer than this together."""
@@ -190,14 +194,34 @@ class OtherOrders:
         lanes of each atomic come from the last to the first, which takes no longer than other calls do. In every other
         order programs begin in any order too, as far as they do not wait for those before them.
         """
-        end = time.monotonic() + _IN_TURNS_S
+        began = time.monotonic()
         scattered = False
         for number in range(1 + _ORDERS):
             scattered = not scattered and number > 0
             tried = self._in_one_order(trial, weights, lanes_only=number == 0, scattered=scattered)
-            late = time.monotonic() > end and tried
+            late = time.monotonic() > began + _IN_TURNS_S and tried
             if late or "order_not_tried" in self.findings.disclosures:
+                self.findings.slow_in_turns = number < _FEW
                 return
+
+    def in_turns_too(self, this_round: Round) -> None:
+        """A call of this round in a drawn order of programs: with equal values, other weights or a training step.
+
+        Which of equal ones is named, for example, no natural inputs show. In the configuration that is next.
+        """
+        able = [trial for trial in this_round.trials if not trial.hidden and trial.then is None]
+        alike = [t for probe in _ALIKE for t in able if t.probe == probe and t.step is None]
+        stepping = [t for t in able if t.step is not None]
+        if self.findings.slow_in_turns or not (alike or stepping):
+            return
+        trial = alike[0] if alike else secrets.choice(stepping)
+        self.findings.configuration += 1
+        self._in_one_order(
+            replace(trial, in_place=False),
+            this_round.weights,
+            lanes_only=False,
+            scattered=secrets.choice((True, False)),
+        )
 
     def _in_one_order(
         self,

@@ -170,8 +170,10 @@ class Verifier:
             self._other_orders.rounded_otherwise(
                 (natural or this_round.trials)[0], this_round.weights
             )
-        if this_round.repeats and self.findings.order_matters and self.device == "virtual":
-            self._other_orders.in_turns(this_round.trials[0], this_round.weights)
+        if self.findings.order_matters and self.device == "virtual" and this_round.trials:
+            if this_round.repeats:
+                self._other_orders.in_turns(this_round.trials[0], this_round.weights)
+            self._other_orders.in_turns_too(this_round)
         if this_round.repeats and "addresses_as_numbers" in self.findings.disclosures:
             self._at_other_addresses(this_round.trials[0], this_round.weights)
         if not any(changes_state(trial, this_round.weights) for trial in this_round.trials):

@@ -17,6 +17,7 @@ from kernelagent.tools.virtual.executor.launch import (
     TensorArgument,
 )
 from kernelagent.tools.virtual.races.pieces import MANY, NOBODY, Addresses, Region, bytes_at
+from kernelagent.tools.virtual.races.shared_updates import SharedUpdates
 from kernelagent.tools.virtual.races.unreleased import Touched, Unreleased
 
 Program = tuple[int, int, int]
@@ -77,6 +78,7 @@ class RaceChecker:
         self._regions: list[Region] = []
         self._flags: dict[int, set[int]] = {}
         self._met: set[int] = set()
+        self._updates = SharedUpdates()
         self._acquires = self._releases = True
         self._weak = self._released = False
         self._volatile = self._swaps = self._copied = self._in_bulk = self._meets = False
@@ -106,6 +108,7 @@ class RaceChecker:
         self._programs, self._flags, self._met, self._pending = [], {}, set(), []
         self._weak = self._released = False
         self._unreleased.launch_begins()
+        self._updates = SharedUpdates()
         self._guesses = []
 
     def program_begins(self, program: Program) -> None:
@@ -181,8 +184,10 @@ class RaceChecker:
         self._programs += programs
         for item in touched:
             self._learn_pieces(item)
-            if item.kind == "atomic" and item.releases:
-                self._learn_flags(item)
+            if item.kind == "atomic":
+                self._updates.learn(item)
+                if item.releases:
+                    self._learn_flags(item)
         self._unreleased.learn(touched, self._regions, len(self._programs), FLAG_LANES)
 
     def _learn_pieces(self, touched: Touched) -> None:
@@ -277,8 +282,19 @@ class RaceChecker:
         foreign = self._foreign(updaters, own, region, pieces)
         if foreign is not None:
             self._guesses.append((region, pieces[foreign], int(updaters[foreign][0])))
+        elif self._met:
+            self._guess_of_several(region, pieces[updaters == MANY], own)
         before = region.plain[pieces]
         region.plain[pieces] = np.where((before == NOBODY) | (before == own), own, MANY)
+
+    def _guess_of_several(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
+        """Of those that updated the same pieces each must have been met, and have released that."""
+        unmet = self._updates.others(region, pieces, self._met | {own})
+        late = (p for p in self._unreleased.programs if p != own)
+        for program in (*unmet, *late):
+            if program in unmet or self._unreleased.among(program, region, pieces).any():
+                self._guesses.append((region, pieces, program))
+                return
 
     def _updating(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
         """What others loaded plainly may have been loaded after this as well."""
@@ -294,6 +310,7 @@ class RaceChecker:
         if foreign is not None:
             self._expect_equal(region, pieces[foreign], int(readers[foreign][0]), "read")
         self._unreleased.keep(own, region, pieces)
+        self._updates.updated(own, region, pieces)
 
     def _require_swapped(self) -> None:
         for region, pieces, other in self._guesses[:1]:
@@ -345,6 +362,9 @@ class RaceChecker:
         if self._releases:
             self._released = True
             self._unreleased.release(own, line_now())
+            for address in addresses.tolist():
+                # Whoever meets this program has met those that it met before.
+                self._flags[address] |= self._met - {MANY}
         if self._met:
             # From now on pieces that several programs accessed (MANY) count as accessed by programs it has met.
             self._met.discard(own)
