@@ -77,11 +77,6 @@ class Unreleased:
             self._late[program] = late
             self.copies_under_way = True
 
-    @property
-    def programs(self) -> tuple[int, ...]:
-        """Those of which something is kept."""
-        return tuple(self._late)
-
     def among(self, program: int, region: Region, pieces: Pieces) -> NDArray[np.bool_]:
         """Which of these pieces the program has not released."""
         result = np.zeros(pieces.shape, dtype=bool)
