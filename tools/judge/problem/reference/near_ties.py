@@ -53,7 +53,8 @@ def near_ties_on_demand(
                 name: moved(tensor, generator, least=_UNITS * 2.0**-24)
                 for name, tensor in tensors.items()
             }
-            with RoundedSteps(generator, units=_UNITS):
+            # What is a whole number already must stay one: it is cut off next.
+            with RoundedSteps(generator, keeps_whole=True, units=_UNITS):
                 answers = reference(others)
             for name, leaf in leaves(answers):
                 if name in ranges and _whole(leaf) and leaf.shape == ranges[name][0].shape:

@@ -42,6 +42,7 @@ _EXACT = frozenset(
     convolution_backward select_backward slice_backward""".split()
 )
 """Operations that any float32 computation does without an error where their results are short enough."""
+_WHOLE = frozenset("floor ceil round trunc".split())
 _PERIOD = 65_537
 """Elements after which the directions repeat, each time from another place: drawing one for each costs more
 than the operation. A prime, so that no two rows of a matrix have the same."""
@@ -54,14 +55,20 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(
-        self, generator: torch.Generator, *, keeps_exact: bool = False, units: int = 1
+        self,
+        generator: torch.Generator,
+        *,
+        keeps_exact: bool = False,
+        keeps_whole: bool = False,
+        units: int = 1,
     ) -> None:
         """`keeps_exact`: what float32 holds stays as it is, where it was added, multiplied or chosen.
 
-        `units`: so many units for each.
+        `keeps_whole`: besides, where it was rounded to a whole number. `units`: so many units for each.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        self._keeps_exact = keeps_exact
+        self._keeps_exact = keeps_exact or keeps_whole
+        self._exact = _EXACT | _WHOLE if keeps_whole else _EXACT
         self._unit = units * _UNIT
         self._in_exact_step = False
         self._generator = generator
@@ -91,7 +98,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # Sums and products round inside: a part of them that cancels is seen in their operands.
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
         result = func(*args, **kwargs)
-        self._in_exact_step = name in _EXACT
+        self._in_exact_step = name in self._exact
         if func.overloadpacket in _SUMS and _is_wide(result):
             sizes = func(*tree_map(_size, args), **kwargs)
             # Terms that cancel in one order first add up in another, to half of their sizes at most.
