@@ -56,6 +56,27 @@ def _gathered(last: str) -> tuple[str, str]:
     )
 
 
+_UPDATED = "    tl.atomic_add(part_ptr + row, tl.sum(total, axis=0))\n"
+_DRAWN = "    seen = tl.atomic_add(count_ptr, 1)\n"
+_COPIED = (
+    "    if seen == tl.num_programs(0) * tl.num_programs(1) - 1:\n"
+    "        tl.debug_barrier()\n"
+    "        r = tl.arange(0, 16)\n"
+    "        there = r < tl.num_programs(0)\n"
+    "        tl.store(out_ptr + r, tl.load(part_ptr + r, mask=there), mask=there)"
+)
+
+
+def _added_up(updates: str) -> tuple[tuple[str, str], ...]:
+    """Two programs add to each sum; the one with the last ticket copies all sums."""
+    return (
+        *_ATOMIC,
+        *_LAST_ONE_GATHERS,
+        ("part = torch.empty_like(out)", "part = torch.zeros_like(out)"),
+        (_SUM_STORED, updates + _COPIED),
+    )
+
+
 _SHIFTED_IN_PLACE = (
     ("x = tl.load(x_ptr + i, mask=mask)", "x = tl.load(x_ptr + i + BLOCK, mask=mask)"),
     ("tl.store(out_ptr + i,", "tl.store(x_ptr + i,"),
@@ -509,6 +530,12 @@ THREATS: tuple[Threat, ...] = (
                 _gathered("row"),
                 code="data_race",
             ),
+            _of(
+                _SUM,
+                "draws-its-ticket-before-it-adds",
+                *_added_up(_DRAWN + _UPDATED),
+                code="data_race",
+            ),
             _of(_RELU, "shifted-in-place", *_SHIFTED_IN_PLACE, code="data_race"),
             _of(
                 _SUM,
@@ -536,6 +563,11 @@ THREATS: tuple[Threat, ...] = (
                 "the-last-to-arrive-gathers",
                 *_LAST_ONE_GATHERS,
                 _gathered("tl.atomic_add(count_ptr, 1)"),
+            ),
+            _of(
+                _SUM,
+                "draws-its-ticket-once-it-has-added",
+                *_added_up(f"{_UPDATED}    tl.debug_barrier()\n{_DRAWN}"),
             ),
             _of(
                 _SUM,

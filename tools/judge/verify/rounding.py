@@ -41,7 +41,9 @@ class Rounding:
         if self.order is not None:
             parts.append("products are rounded before they are added, sums have one order")
         if self.errs:
-            parts.append("quotients, roots and exponentials are exact in their last place")
+            parts.append(
+                "quotients, roots and exponentials are exact in their last place, as tl.div_rn and tl.sqrt_rn are"
+            )
         return " and ".join(parts)
 
 
@@ -140,8 +142,7 @@ def last_place_decides(rounding: Rounding, what: str) -> Disclosure:
     """Where it is right only in the usual rounding, on special values, and no GPU need have that."""
     return Disclosure(
         "last_place_decides",
-        f"answers otherwise than your module unless {rounding.words}, which a GPU does otherwise (tl.div_rn and "
-        f"tl.sqrt_rn are exact): {what}",
+        f"it answers otherwise than your module unless {rounding.words}, and a GPU rounds otherwise: {what}",
     )
 
 
@@ -149,7 +150,6 @@ def right_in_one_rounding(rounding: Rounding, refused: Rejected) -> Rejected:
     """The refusal of an answer that is wrong in this way alone."""
     return Rejected(
         refused.reason.code,
-        f"right only while {rounding.words}, which a GPU does otherwise (tl.div_rn and tl.sqrt_rn are exact): "
-        f"{refused.reason.message}",
+        f"right only while {rounding.words}, and a GPU rounds otherwise: {refused.reason.message}",
         {**refused.reason.detail, "rounding": "otherwise"},
     )

@@ -174,8 +174,63 @@ _KEPT_SCRATCH = (
 )
 
 
+_TWO_TUNED = """\
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+CONFIGS = [triton.Config({"BLOCK": size}) for size in (64, 128, 256)]
+
+
+@triton.autotune(CONFIGS, key=["n"])
+@triton.jit
+def gates(x_ptr, g_ptr, between_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    g = tl.load(g_ptr + i, mask=i < n)
+    at = i // TURNED * TURNED + TURNED - 1 - i % TURNED
+    tl.store(between_ptr + at, x * tl.sigmoid(x) * g, mask=i < n)
+
+
+@triton.autotune(CONFIGS, key=["n"])
+@triton.jit
+def weighted(between_ptr, w_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = i // TURNED * TURNED + TURNED - 1 - i % TURNED
+    y = tl.load(between_ptr + at, mask=i < n)
+    w = tl.load(w_ptr + i % width, mask=i < n)
+    tl.store(out_ptr + i, y * w, mask=i < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x, g):
+        out, n = torch.empty_like(x), x.numel()
+        between = torch.empty(n + 256, device=x.device)
+
+        def grid(meta):
+            return (triton.cdiv(n, meta["BLOCK"]),)
+
+        gates[grid](x, g, between, n)
+        weighted[grid](between, self.weight, out, n, x.shape[-1])
+        return out
+"""
+
+
+def _two_tuned(name: str, turned: str, code: str | None = None) -> Fixture:
+    """What one kernel turns over in stretches of so many, the other turns back; each is tuned by itself."""
+    source = _TWO_TUNED.replace("TURNED", turned)
+    also = () if code is None else ("wrong_output",)
+    return Fixture(f"w-{name}", "silu_gate", source, code, also=also)
+
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     26: (
+        _two_tuned("two-kernels-that-must-choose-alike", "BLOCK", "nonfinite"),
         _scratch_of("a-descriptor-in-memory-of-the-host", "torch.empty(size, dtype=torch.int8)"),
         _scratch_of(
             "a-descriptor-in-half-its-memory",
@@ -232,6 +287,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
         _tickets("takes-a-ticket-and-adds-nothing", "0.0 * far.to(tl.float32)", None),
         Fixture("w-makes-a-descriptor-in-the-kernel", "silu_gate", _IN_KERNEL),
+        _two_tuned("two-kernels-that-choose-each-by-itself", "16"),
         _scratch_of("keeps-the-memory-of-its-descriptors", _KEPT_SCRATCH, None),
     ),
 }
