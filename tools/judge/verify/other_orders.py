@@ -130,37 +130,39 @@ class OtherOrders:
             answer = call(rounding, last_bits.compared)
         except Rejected as refused:
             self.findings.leave_out(seen)
+            wrong = refused.reason.code in WRONG_ANSWERS
+            still: Rejected | None = refused
+            if wrong and special and rounding.errs:
+                if self.process.tuned:
+                    # Whether that explains it is asked of the call that was tuned.
+                    usually(refused)
+                rounding = replace(rounding, errs=False)
+                still = self._refused(rounding, trial, call)
+            # Last, so that the answer is that of the last call.
             answer = usually(refused)
-            if refused.reason.code not in WRONG_ANSWERS:
+            if not wrong:
                 raise
-            if special and rounding.errs:
-                self._with_exact_quotients(rounding, trial, call, refused)
-                return answer
-            raise right_in_one_rounding(rounding, refused) from refused
+            if still is not None:
+                raise right_in_one_rounding(rounding, still) from still
+            told = last_place_decides(Rounding(errs=True), refused.reason.message)
+            self.findings.disclose(told.code, told.message)
+            return answer
         self._tell(last_bits, rounding)
         return answer
 
-    def _with_exact_quotients(
-        self,
-        rounding: Rounding,
-        trial: Trial,
-        call: Callable[[Rounding, Trial], Answer],
-        refused: Rejected,
-    ) -> None:
-        """Tells of an answer that is right so, and refuses others."""
-        exact = replace(rounding, errs=False)
-        last_bits = LastBits(trial, special=True)
+    def _refused(
+        self, rounding: Rounding, trial: Trial, call: Callable[[Rounding, Trial], Answer]
+    ) -> Rejected | None:
+        """Why the call is wrong so, None where it is right; what it told is forgotten."""
+        self.forget_launches()
         seen = len(self.findings.cases)
         try:
-            call(exact, last_bits.compared)
-        except Rejected as still:
-            if still.reason.code not in WRONG_ANSWERS:
-                raise
-            raise right_in_one_rounding(exact, still) from still
+            call(rounding, LastBits(trial, special=True).compared)
+        except Rejected as refused:
+            return refused
         finally:
             self.findings.leave_out(seen)
-        told = last_place_decides(Rounding(errs=True), refused.reason.message)
-        self.findings.disclose(told.code, told.message)
+        return None
 
     def cancelled(self, trial: Trial, rounding: Rounding) -> None:
         """A call whose answer is what rounding leaves of terms that cancel: told where it is none at all.
