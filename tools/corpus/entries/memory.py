@@ -56,6 +56,27 @@ def _gathered(last: str) -> tuple[str, str]:
     )
 
 
+_UPDATED = "    tl.atomic_add(part_ptr + row, tl.sum(total, axis=0))\n"
+_DRAWN = "    seen = tl.atomic_add(count_ptr, 1)\n"
+_COPIED = (
+    "    if seen == tl.num_programs(0) * tl.num_programs(1) - 1:\n"
+    "        tl.debug_barrier()\n"
+    "        r = tl.arange(0, 16)\n"
+    "        there = r < tl.num_programs(0)\n"
+    "        tl.store(out_ptr + r, tl.load(part_ptr + r, mask=there), mask=there)"
+)
+
+
+def _added_up(updates: str) -> tuple[tuple[str, str], ...]:
+    """Two programs add to each sum; the one with the last ticket copies all sums."""
+    return (
+        *_ATOMIC,
+        *_LAST_ONE_GATHERS,
+        ("part = torch.empty_like(out)", "part = torch.zeros_like(out)"),
+        (_SUM_STORED, updates + _COPIED),
+    )
+
+
 _SHIFTED_IN_PLACE = (
     ("x = tl.load(x_ptr + i, mask=mask)", "x = tl.load(x_ptr + i + BLOCK, mask=mask)"),
     ("tl.store(out_ptr + i,", "tl.store(x_ptr + i,"),
@@ -101,6 +122,24 @@ _UPDATED_BY_THE_KERNEL = (
     ),
     ("(triton.cdiv(x.numel(), 256),)", "(x.shape[1],)"),
     ("BLOCK=256", "BLOCK=triton.next_power_of_2(x.shape[0])"),
+)
+_THROUGH_ANOTHER = (
+    ("b_ptr, out_ptr, n,", "b_ptr, kept_ptr, out_ptr, n, away,"),
+    ("tl.store(out_ptr + i,", "tl.store(kept_ptr + away + i,"),
+)
+_BEYOND_ITS_END = (
+    *_THROUGH_ANOTHER,
+    (_EMPTY, f"{_EMPTY}        kept = torch.empty_like(x)\n"),
+    ("self.bias, out, n,", "self.bias, kept, out, n, n + 16384,"),
+)
+"""Of two results one is written through the pointer of the other, 64 KiB beyond its end."""
+_IN_ONE_STORAGE = (
+    *_THROUGH_ANOTHER,
+    (
+        _EMPTY,
+        "        kept, out = torch.empty((2, *x.shape), dtype=x.dtype, device=x.device)\n",
+    ),
+    ("self.bias, out, n,", "self.bias, kept, out, n, n,"),
 )
 
 THREATS: tuple[Threat, ...] = (
@@ -366,8 +405,10 @@ THREATS: tuple[Threat, ...] = (
                 code="input_mutated",
                 also=("output_aliased",),
             ),
+            _of(_RELU, "beyond-the-end-of-another-tensor", *_BEYOND_ITS_END, code="out_of_bounds"),
         ),
         (
+            _of(_RELU, "beyond-its-half-of-one-storage", *_IN_ONE_STORAGE),
             _of(
                 _RELU,
                 "view-of-a-fresh-buffer",
@@ -489,6 +530,12 @@ THREATS: tuple[Threat, ...] = (
                 _gathered("row"),
                 code="data_race",
             ),
+            _of(
+                _SUM,
+                "draws-its-ticket-before-it-adds",
+                *_added_up(_DRAWN + _UPDATED),
+                code="data_race",
+            ),
             _of(_RELU, "shifted-in-place", *_SHIFTED_IN_PLACE, code="data_race"),
             _of(
                 _SUM,
@@ -516,6 +563,11 @@ THREATS: tuple[Threat, ...] = (
                 "the-last-to-arrive-gathers",
                 *_LAST_ONE_GATHERS,
                 _gathered("tl.atomic_add(count_ptr, 1)"),
+            ),
+            _of(
+                _SUM,
+                "draws-its-ticket-once-it-has-added",
+                *_added_up(f"{_UPDATED}    tl.debug_barrier()\n{_DRAWN}"),
             ),
             _of(
                 _SUM,

@@ -34,6 +34,8 @@ class Findings:
     """Earlier outputs and weights, to recognise a wrong answer that repeats one of them."""
     order_matters: bool = False
     """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
+    slow_in_turns: bool = False
+    """Whether a call takes long where programs take turns."""
     undefined_lanes: bool = False
     """Whether a masked load without `other` left lanes undefined."""
     binds_state: bool = False
@@ -66,6 +68,10 @@ class Findings:
 
     def disclose(self, code: str, message: str) -> None:
         self.disclosures.setdefault(code, Disclosure(code, message))
+
+    def leave_out(self, since: int) -> None:
+        """Forget cases from this one on: a call that is judged by another one."""
+        del self.cases[since:]
 
     @property
     def correctness(self) -> Correctness | None:

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import torch
 
-from kernelagent.tools.judge.problem.trials.rounds import Trial
+from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.rounding import (
+    EXACT,
+    LastBits,
+    Rounding,
+    last_place_decides,
+    right_in_one_rounding,
+    without_an_answer,
+)
 from kernelagent.tools.judge.verify.same import changes_state, identical
 
 _ORDERS = 8
 _IN_TURNS_S = 2.0
 """Orders of programs that are tried, as far as they take no longer than this together."""
+_FEW = 2
+"""Where no more than so many orders were tried in that time, none is tried in other rounds."""
+_ALIKE = ("row_patterns", "structures", "corners")
+"""Probes that hold equal values, those first that are sure to."""
 _DRAWN_ORDERS = 3
 _OTHERWISE_S = 1.0
 """Orders of sums that are drawn, as far as all calls with another order take no longer than this together."""
-_FLIPPED = 0.01
-"""The share of elements that may be wrong where only last bits are others: they carry some over a threshold."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +84,110 @@ class OtherOrders:
     def _in_order(self, order: str, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         if changes_state(trial, weights):
             self.process.use_weights(weights)
-        errs = trial.probe == "natural"
-        self.process.command_executor({"kind": "rounding", "order": order, "errs": errs})
+        special = trial.probe != "natural"
+        rounding = Rounding(order, errs=not special)
+        last_bits = LastBits(trial, special)
         try:
-            self.call(trial)
+            with self.rounding(rounding):
+                self.call(last_bits.compared)
         except Rejected as refused:
             if refused.reason.code not in WRONG_ANSWERS:
                 # A process that ended, or a call without a kernel, has nothing to do with the last bits.
                 raise
-            if refused.reason.detail.get("share_wrong", 1.0) < _FLIPPED:
-                return
-            raise Rejected(
-                refused.reason.code,
-                f"right only while products are rounded before they are added, sums have one order and quotients, "
-                f"roots and exponentials are exact in their last place, which a GPU does otherwise (tl.div_rn and "
-                f"tl.sqrt_rn are exact): {refused.reason.message}",
-                {**refused.reason.detail, "rounding": "otherwise"},
-            ) from refused
+            raise right_in_one_rounding(rounding, refused) from refused
+        self._tell(last_bits, rounding)
+
+    @contextmanager
+    def rounding(self, rounding: Rounding) -> Iterator[None]:
+        """Calls inside round so."""
+        self._round(rounding)
+        try:
+            yield
         finally:
-            self.process.command_executor({"kind": "rounding", "order": None, "errs": False})
+            self._round(EXACT)
+
+    def _round(self, rounding: Rounding) -> None:
+        asked = {"kind": "rounding", "order": rounding.order, "errs": rounding.errs}
+        self.process.command_executor(asked)
+
+    def rounded(
+        self,
+        rounding: Rounding,
+        trial: Trial,
+        call: Callable[[Rounding, Trial], Answer],
+        usually: Callable[[Rejected], Answer],
+        *,
+        special: bool,
+    ) -> Answer:
+        """A call that rounds so; where it is wrong, once more as the interpreter rounds.
+
+        `usually`: that call, and what else explains the refusal, which it then raises. `special`: inputs were made
+        to meet bounds exactly, where the error of a quotient may decide: that is told, not refused.
+        """
+        last_bits = LastBits(trial, special)
+        seen = len(self.findings.cases)
+        try:
+            answer = call(rounding, last_bits.compared)
+        except Rejected as refused:
+            self.findings.leave_out(seen)
+            wrong = refused.reason.code in WRONG_ANSWERS
+            still: Rejected | None = refused
+            if wrong and special and rounding.errs:
+                if self.process.tuned:
+                    # Whether that explains it is asked of the call that was tuned.
+                    usually(refused)
+                rounding = replace(rounding, errs=False)
+                still = self._refused(rounding, trial, call)
+            # Last, so that the answer is that of the last call.
+            answer = usually(refused)
+            if not wrong:
+                raise
+            if still is not None:
+                raise right_in_one_rounding(rounding, still) from still
+            told = last_place_decides(Rounding(errs=True), refused.reason.message)
+            self.findings.disclose(told.code, told.message)
+            return answer
+        self._tell(last_bits, rounding)
+        return answer
+
+    def _refused(
+        self, rounding: Rounding, trial: Trial, call: Callable[[Rounding, Trial], Answer]
+    ) -> Rejected | None:
+        """Why the call is wrong so, None where it is right; what it told is forgotten."""
+        self.forget_launches()
+        seen = len(self.findings.cases)
+        try:
+            call(rounding, LastBits(trial, special=True).compared)
+        except Rejected as refused:
+            return refused
+        finally:
+            self.findings.leave_out(seen)
+        return None
+
+    def cancelled(self, trial: Trial, rounding: Rounding) -> None:
+        """A call whose answer is what rounding leaves of terms that cancel: told where it is none at all.
+
+        Of floats it is asked whether they are NaN or infinite where your module's are not, of whole numbers whether
+        they are your module's.
+        """
+        try:
+            with self.rounding(rounding):
+                output = self.answer(trial).output
+        except Rejected as refused:
+            if refused.reason.code not in WRONG_ANSWERS:
+                raise
+            return
+        finally:
+            self.forget_launches()
+        what = without_an_answer(output, trial.expected)
+        if what is not None:
+            told = last_place_decides(rounding, f"{what} (one tensor was given for two arguments)")
+            self.findings.disclose(told.code, told.message)
+
+    def _tell(self, last_bits: LastBits, rounding: Rounding) -> None:
+        told = last_bits.told(rounding)
+        if told is not None:
+            self.findings.disclose(told.code, told.message)
 
     def in_turns(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """Calls whose programs take turns at every access, as on a GPU: the answers must still be right.
@@ -100,14 +196,34 @@ class OtherOrders:
         lanes of each atomic come from the last to the first, which takes no longer than other calls do. In every other
         order programs begin in any order too, as far as they do not wait for those before them.
         """
-        end = time.monotonic() + _IN_TURNS_S
+        began = time.monotonic()
         scattered = False
         for number in range(1 + _ORDERS):
             scattered = not scattered and number > 0
             tried = self._in_one_order(trial, weights, lanes_only=number == 0, scattered=scattered)
-            late = time.monotonic() > end and tried
+            late = time.monotonic() > began + _IN_TURNS_S and tried
             if late or "order_not_tried" in self.findings.disclosures:
+                self.findings.slow_in_turns = number < _FEW
                 return
+
+    def in_turns_too(self, this_round: Round) -> None:
+        """A call of this round in a drawn order of programs: with equal values, other weights or a training step.
+
+        Which of equal ones is named, for example, no natural inputs show. In the configuration that is next.
+        """
+        able = [trial for trial in this_round.trials if not trial.hidden and trial.then is None]
+        alike = [t for probe in _ALIKE for t in able if t.probe == probe and t.step is None]
+        stepping = [t for t in able if t.step is not None]
+        if self.findings.slow_in_turns or not (alike or stepping):
+            return
+        trial = alike[0] if alike else secrets.choice(stepping)
+        self.findings.configuration += 1
+        self._in_one_order(
+            replace(trial, in_place=False),
+            this_round.weights,
+            lanes_only=False,
+            scattered=secrets.choice((True, False)),
+        )
 
     def _in_one_order(
         self,

@@ -36,6 +36,7 @@ from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.other_orders import OtherOrders
 from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS, in_a_later_state, loaded_how
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
+from kernelagent.tools.judge.verify.rounding import EXACT, Rounding, Roundings
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 from kernelagent.tools.judge.verify.whereabouts import InTheirPlaces
@@ -93,6 +94,7 @@ class Verifier:
     oracle: Oracle
     """The reference, asked where a candidate fails in some surroundings alone or keeps a result."""
     deck: Deck
+    roundings: Roundings = field(default_factory=Roundings)
     meanwhile: Callable[[], bool] = only_waiting
     """What else there is to do while a call is waited for."""
 
@@ -170,8 +172,10 @@ class Verifier:
             self._other_orders.rounded_otherwise(
                 (natural or this_round.trials)[0], this_round.weights
             )
-        if this_round.repeats and self.findings.order_matters and self.device == "virtual":
-            self._other_orders.in_turns(this_round.trials[0], this_round.weights)
+        if self.findings.order_matters and self.device == "virtual" and this_round.trials:
+            if this_round.repeats:
+                self._other_orders.in_turns(this_round.trials[0], this_round.weights)
+            self._other_orders.in_turns_too(this_round)
         if this_round.repeats and "addresses_as_numbers" in self.findings.disclosures:
             self._at_other_addresses(this_round.trials[0], this_round.weights)
         if not any(changes_state(trial, this_round.weights) for trial in this_round.trials):
@@ -236,14 +240,20 @@ class Verifier:
 
     def _one_for_two(self, this_round: Round) -> None:
         """Calls with one and the same tensor for two arguments, as `add(x, x)` is."""
+        # What cancels between the two does so exactly in the interpreter alone.
+        rounding = Rounding("threads") if self.device == "virtual" else EXACT
         for trial in [t for t in this_round.trials if t.probe == "natural"][:_FOR_TWO]:
             made = one_for_two(self.oracle, trial)
             if made is None:
                 continue
-            if changes_state(made, this_round.weights):
+            if changes_state(made.trial, this_round.weights):
                 self.process.use_weights(this_round.weights)
+            if not made.lasts:
+                if rounding != EXACT:
+                    self._other_orders.cancelled(made.trial, rounding)
+                continue
             try:
-                self._call(made)
+                self._call_rounded(rounding, made.trial, this_round.weights, special=True)
             except Rejected as refused:
                 if refused.reason.code not in WRONG_ANSWERS:
                     raise
@@ -297,7 +307,9 @@ class Verifier:
         keeps = keeps and not self.findings.binds_state and memory == "filled"
         asked = USUAL if usual else self.deck.next(keeps_state=keeps)
         asked = replace(asked, memory=memory)
-        answer = self._call_in(trial, weights, asked)
+        rounding = self.roundings.next(trial) if self.device == "virtual" else EXACT
+        special = trial.probe != "natural"
+        answer = self._call_rounded(rounding, trial, weights, asked, special=special)
         self._say_what_was_seen(answer)
         if answer.host_work is not None and trial.step is None:
             known = self.findings.host_work.get(trial.input_set, answer.host_work)
@@ -339,6 +351,43 @@ class Verifier:
                 f"host and the GPU ({', '.join(self.findings.copied)}): a GPU is waited for, and no estimate has "
                 f"the copy in it",
             )
+
+    def _call_rounded(
+        self,
+        rounding: Rounding,
+        trial: Trial,
+        weights: Mapping[str, torch.Tensor],
+        asked: Surroundings = USUAL,
+        *,
+        special: bool,
+    ) -> Answer:
+        """A call that rounds as a GPU may; where it fails in that alone, see `OtherOrders.rounded`."""
+        if rounding == EXACT:
+            return self._call_in(trial, weights, asked)
+        calls = 0
+
+        def begun() -> None:
+            nonlocal calls
+            if calls and (asked.another or changes_state(trial, weights)):
+                self.process.use_weights(weights)
+            calls += 1
+
+        def rounded(way: Rounding, made: Trial) -> Answer:
+            begun()
+            with self._other_orders.rounding(way):
+                return self._call(replace(made, in_place=made.in_place and calls == 1), asked)
+
+        def usually(refused: Rejected) -> Answer:
+            if refused.reason.code in _OF_THE_PROCESS:
+                raise refused
+            self._forget_launches()
+            if self.process.tuned:
+                with self._other_orders.rounding(rounding):
+                    self._right_without_tuning(trial, weights, asked, refused)
+            begun()
+            return self._call_in(replace(trial, in_place=False), weights, asked)
+
+        return self._other_orders.rounded(rounding, trial, rounded, usually, special=special)
 
     def _call_in(
         self, trial: Trial, weights: Mapping[str, torch.Tensor], asked: Surroundings

@@ -46,7 +46,13 @@ from kernelagent.tools.virtual.arithmetic.products import (
 from kernelagent.tools.virtual.arithmetic.shifts import undefined_beyond
 from kernelagent.tools.virtual.compiled.code_regions import Pass, Regions, Side
 from kernelagent.tools.virtual.cost.bank_conflicts import BankConflicts
-from kernelagent.tools.virtual.cost.dataflow import CLOCKS_OF_LANES, Dataflow, is_loaded
+from kernelagent.tools.virtual.cost.dataflow import (
+    CLOCKS_AT_BARRIER,
+    CLOCKS_OF_LANES,
+    EXCHANGE_CLOCKS,
+    Dataflow,
+    is_loaded,
+)
 from kernelagent.tools.virtual.cost.divisions import Divisions
 from kernelagent.tools.virtual.cost.function_costs import fp64_beyond_special, instructions_of
 from kernelagent.tools.virtual.cost.splitting import SPLITTING
@@ -276,6 +282,14 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             self.count(kind, self.programs_running(), "")
             self.flow.stepped(kind)
 
+    def waits_at_barrier(self) -> None:
+        """Count a barrier, which takes a multiprocessor the longer the more warps come to it."""
+        self.step("exchange")
+        beyond = CLOCKS_AT_BARRIER * int(self.options.num_warps) - EXCHANGE_CLOCKS
+        if self.count is not None and beyond > 0:
+            self.count("shared", beyond * self.programs_running(), "")
+            self.flow.stepped("shared", beyond)
+
     @property
     def float_sums(self) -> bool:
         """Whether atomics added up floating point numbers."""
@@ -309,7 +323,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Nothing, as above."""
 
     def create_barrier(self) -> None:
-        self.step("exchange")
+        self.waits_at_barrier()
         self.flow.meets_barrier()
         self.memory.own.barrier()
 

@@ -53,7 +53,7 @@ class BatchedBuilder(RepairedBuilder):
     def create_barrier(self) -> None:
         if self.memory.active is not None:
             raise NotBatchable("a barrier that some programs do not reach", always=True)
-        self.step("exchange")
+        self.waits_at_barrier()
         self.flow.meets_barrier()
         # In a cluster it keeps the threads of one block only.
         self.memory.barriers += self.memory.threads.barriers_for_all

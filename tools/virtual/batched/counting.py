@@ -36,7 +36,16 @@ def touches_of(accesses: list[Access]) -> Touches:
         nothing = np.zeros(0, dtype=np.int64)
         none = nothing.astype(np.uint64)
         return Touches(
-            lanes, masked, requested, atomics, nothing, nothing, none, nothing != 0, nothing
+            lanes,
+            masked,
+            requested,
+            atomics,
+            nothing,
+            nothing,
+            nothing,
+            none,
+            nothing != 0,
+            nothing,
         )
     program, sequence, piece, mask, address = (
         np.concatenate(item) for item in zip(*rows, strict=True)
@@ -49,6 +58,7 @@ def touches_of(accesses: list[Access]) -> Touches:
         masked,
         requested,
         atomics,
+        program[order],
         turn[order],
         piece[order],
         mask[order],

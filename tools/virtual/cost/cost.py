@@ -16,6 +16,7 @@ from kernelagent.tools.estimates.library import Library, Priced, library_for
 from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.compiled.sass import MachineFacts
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.dataflow import DEPENDENT_CLOCKS, EXCHANGE_CLOCKS
 from kernelagent.tools.virtual.cost.eager import EagerRow
 from kernelagent.tools.virtual.cost.traffic import TrafficFacts
 
@@ -37,10 +38,6 @@ ENOUGH_STAGES = max(_EXPOSED) + 1
 """From so many stages on the estimate charges no loads that products wait for."""
 _PRODUCTS = {"tf32x3": ("tf32", 3), "bf16x3": ("bf16", 3), "bf16x6": ("bf16", 6)}
 """What an fp32 product is split into."""
-_DEPENDENT_CLOCKS = 4
-"""From an arithmetic instruction to one that needs its result (CUDA C++ Programming Guide, multiprocessor level)."""
-_EXCHANGE_CLOCKS = 3 * _DEPENDENT_CLOCKS
-"""At least, of what the compiler makes of an exchange between threads: a store, a barrier and a load, in turn."""
 _UNROLLED = 16
 """Rounds of a loop whose loads are waited for together, at most: what the compiler unrolls (assumption; ptxas mostly 4)."""
 _UNKNOWN_RESIDENT = 8
@@ -95,12 +92,18 @@ def estimate_launch(
         active * ceilings.sm_dram_bytes_per_s,
     )
     l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
+    # What the heaviest program moves, its multiprocessor moves alone.
+    moved = traffic.load_sector_bytes + traffic.store_sector_bytes - traffic.l1_bytes
+    from_dram = min(1.0, traffic.dram_bytes / max(1, moved))
     stalled = _stalled_by_spills(machine) / _issuing(traffic, machine, ceilings)
     in_turn = _one_after_another(traffic, machine, ceilings)
     estimate = _longest(
         {
-            "dram": traffic.dram_bytes / dram_per_s,
-            "l2": l2_bytes / l2_per_s,
+            "dram": max(
+                traffic.dram_bytes / dram_per_s,
+                traffic.most_bytes * from_dram / ceilings.sm_dram_bytes_per_s,
+            ),
+            "l2": max(l2_bytes / l2_per_s, traffic.most_bytes / ceilings.sm_l2_bytes_per_s),
             "dot": stalled * _dot_seconds(traffic, machine, ceilings) / balance,
             "fp": stalled
             * (
@@ -341,13 +344,13 @@ def _one_after_another(
     longest chain of operations that each need the one before."""
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
     rounds = -(-traffic.programs // (ceilings.sms * resident))
-    per_round = _DEPENDENT_CLOCKS if machine is None or machine.loops else 0
+    per_round = DEPENDENT_CLOCKS if machine is None or machine.loops else 0
     clocks = (
-        _EXCHANGE_CLOCKS * traffic.exchanges + per_round * traffic.rounds + traffic.shared_clocks
+        EXCHANGE_CLOCKS * traffic.exchanges + per_round * traffic.rounds + traffic.shared_clocks
     )
     mean = max(clocks, traffic.chain_clocks) / max(1, traffic.programs)
     heaviest = max(
-        _EXCHANGE_CLOCKS * traffic.most_exchanges
+        EXCHANGE_CLOCKS * traffic.most_exchanges
         + per_round * traffic.most_rounds
         + traffic.most_shared_clocks,
         traffic.longest_chain_clocks,

@@ -14,6 +14,13 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 
+DEPENDENT_CLOCKS = 4
+"""From an arithmetic instruction to one that needs its result (CUDA C++ Programming Guide, multiprocessor level)."""
+EXCHANGE_CLOCKS = 3 * DEPENDENT_CLOCKS
+"""At least, of what the compiler makes of an exchange between threads: a store, a barrier and a load, in turn."""
+CLOCKS_AT_BARRIER = 2
+"""Of a multiprocessor for each warp that comes to a barrier: 16 threads a clock (CUDA C++ Programming Guide,
+"Synchronization Instruction", compute capability 7.x and later)."""
 Ready = Any
 """Clocks since a program began: one number for all programs, or an array with one each."""
 _READY, _KNOWN, _LOADED, _RELEASED = "ready", "known", "loaded", "released"

@@ -94,6 +94,8 @@ class TrafficFacts:
     """Clocks of what each program has to do one after another, see `dataflow`, of all programs."""
     longest_chain_clocks: int = 0
     """The same, of the program that has most of it among those that ran."""
+    most_bytes: int = 0
+    """Bytes in the sectors that one program touches, of tensors that no L1 holds: of the one that touches most of them."""
     most_loads: int = 0
     """Loads of the program that has most of them among those that ran; the next three likewise."""
     most_copies: int = 0
@@ -151,10 +153,12 @@ class TrafficCounter:
         self._count: _LaunchCount | None = None
 
     def launch_begins(self, launch: Launch) -> None:
-        self._count = _LaunchCount(launch, self.cache, sampled=self.sampled_share < 1)
+        cached = self.ceilings.cached_tensor_bytes
+        sampled = self.sampled_share < 1
+        self._count = _LaunchCount(launch, self.cache, cached, sampled=sampled)
 
     def program_begins(self, program: tuple[int, int, int]) -> None:
-        self._running.programs += 1
+        self._running.program_begins()
 
     def access(
         self, kind: AccessKind, addresses: NDArray[np.uint64], item_bytes: int, lanes: int
@@ -231,6 +235,8 @@ class Touches:
     """Bytes asked for, by whether they are written."""
     atomics: list[NDArray[np.uint64]]
     """Addresses, once for each 32 lanes of an access that update them."""
+    program: NDArray[np.int64]
+    """Its place among those that ran together; ascending."""
     turn: NDArray[np.int64]
     """Rows of one access share it; ascending."""
     piece: NDArray[np.int64]
@@ -243,9 +249,12 @@ class Touches:
 class _LaunchCount:
     """The running sums of one launch."""
 
-    def __init__(self, launch: Launch, cache: L2Cache, *, sampled: bool) -> None:
+    def __init__(self, launch: Launch, cache: L2Cache, cached: int, *, sampled: bool) -> None:
+        """`cached`: of tensors up to so many bytes, what is read again comes from L1."""
         self.launch = launch
         self.programs = 0
+        self._own_sectors = self._most_sectors = 0
+        """Of the program under way, and of the one that has most."""
         self.operations: Counter[tuple[str, str]] = Counter()
         self.longest: Counter[str] = Counter()
         """By kind, the most that one program had of it."""
@@ -259,6 +268,11 @@ class _LaunchCount:
         self._atomics: list[NDArray[np.uint64]] = []
         self._tensors = _by_address(launch)
         self._starts = [count.tensor.address for count in self._tensors]
+        self._large = np.array([t.tensor.storage_bytes > cached for t in self._tensors])
+
+    def program_begins(self) -> None:
+        self.programs += 1
+        self._own_sectors = 0
 
     def access(
         self, kind: AccessKind, addresses: NDArray[np.uint64], item_bytes: int, lanes: int
@@ -278,7 +292,11 @@ class _LaunchCount:
         slots = self._shared.space.slots_of(pieces)
         moved = self._cache.touch(slots, masks, write=write)
         new = self._seen[write].add(slots, masks)
-        tensor = self._tensors[max(0, bisect_right(self._starts, int(addresses[0])) - 1)]
+        place = max(0, bisect_right(self._starts, int(addresses[0])) - 1)
+        tensor = self._tensors[place]
+        if self._large[place]:
+            self._own_sectors += sectors.size
+            self._most_sectors = max(self._most_sectors, self._own_sectors)
         if not write:
             tensor.loaded += sectors.size
         moved_first = moved & new
@@ -297,6 +315,7 @@ class _LaunchCount:
             self._requested[write] += size
         if not touches.piece.size:
             return
+        self._note_most(touches)
         slots = self._shared.space.slots_of_any(touches.piece)
         masks, written = touches.mask, touches.write
         moved = self._cache.touch_in_turn(slots, masks, touches.turn, written)
@@ -320,6 +339,12 @@ class _LaunchCount:
                 tensor.distinct[write] += count_sectors(new[its])
                 tensor.again[write] += count_sectors(again[its])
                 tensor.first[write] += count_sectors(moved_first[its])
+
+    def _note_most(self, touches: Touches) -> None:
+        near = np.searchsorted(self._starts, touches.address, side="right") - 1
+        sectors = np.bitwise_count(touches.mask) * self._large[np.maximum(near, 0)]
+        most = np.bincount(touches.program, sectors).max()
+        self._most_sectors = max(self._most_sectors, int(most))
 
     def facts(self, sms: int, cached_tensor_bytes: int) -> TrafficFacts:
         """The sums, scaled from the programs that ran to the whole grid."""
@@ -372,6 +397,7 @@ class _LaunchCount:
             chain_clocks=round(kinds["chain"] * scale),
             # Programs that wait for each other make one chain, of which those that ran are a part.
             longest_chain_clocks=max(self.longest["chain"], round(self.longest["queued"] * scale)),
+            most_bytes=self._most_sectors * SECTOR_BYTES,
             most_loads=self.longest["load"],
             most_copies=self.longest["copy"],
             most_rounds=self.longest["round"],

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import mmap
 import os
+import secrets
 
 ALIGNMENT = 512
 """Of every allocation that torch makes on a GPU."""
 OF_A_CPU = 64
 """Of those that it makes here."""
 GAP = 1 << 16
-"""Unused bytes between two storages: an access that leaves its own does not reach the next."""
+"""The least unused bytes between two storages: an access that leaves its own does not reach the next."""
+_PAGE = 1 << 12
+_MOST_PAGES = 64
+MOST_GAP = GAP + _MOST_PAGES * _PAGE
+"""Before a storage is aligned. How far apart two lie is drawn for each launch, as nobody knows it of a GPU's memory."""
 
 
 class Arena:
@@ -41,10 +46,11 @@ class Arena:
 
 
 def place(offset: int, address: int) -> int:
-    """The first offset beyond `offset` and a gap that is aligned as torch's own memory on a GPU.
+    """An offset beyond `offset` and a drawn gap that is aligned as torch's own memory on a GPU.
 
-    What is not torch's own, by `address`, is no better aligned there than here.
+    What is not torch's own, by `address`, is no better aligned there than here. In whole pages, so that no count of
+    what an access touches depends on the draw.
     """
-    after = offset + GAP
+    after = offset + GAP + secrets.randbelow(_MOST_PAGES) * _PAGE
     begins = 0 if address % OF_A_CPU == 0 else address
     return after + (begins - after) % ALIGNMENT

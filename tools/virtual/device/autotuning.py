@@ -1,13 +1,15 @@
 """Autotuning where nothing can be timed: the judge says which of the fitting configurations runs.
 
-Any of them may win on the user's GPU, so the judged calls go through them in turn. In one call for each
-key another configuration runs before, on the same tensors, as all of them do many times on a GPU where
-Triton tunes: what such a run leaves in a tensor that is added to stays there.
+Any of them may win on the user's GPU, so the judged calls go through them in turn, for each kernel in an order of its
+own. In one call for each key another configuration runs before, on the same tensors, as all of them do many times on
+a GPU where Triton tunes: what such a run leaves in a tensor that is added to stays there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import random
+import secrets
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -23,22 +25,35 @@ class ConfigurationChoice:
 
     def __init__(self) -> None:
         self._number = 0
+        self._secret = secrets.token_hex()
         self._tuners: weakref.WeakSet[Autotuner] = weakref.WeakSet()
+        self._serials: weakref.WeakKeyDictionary[Autotuner, int] = weakref.WeakKeyDictionary()
         self._tuned: weakref.WeakKeyDictionary[Autotuner, set[str]] = weakref.WeakKeyDictionary()
         self._may_tune = False
         self._names: set[str] = set()
         self._keys: dict[str, set[str]] = {}
         self._told: dict[str, tuple[bool, float]] = {}
 
-    @property
-    def number(self) -> int:
-        return self._number
+    def place(self, tuner: Autotuner, count: int) -> int:
+        """Which of its `count` fitting configurations comes first now.
+
+        Each kernel goes through all of its own in an order of its own, as a GPU tunes each by itself. What is counted
+        is the first of each.
+        """
+        serial = self._serials.setdefault(tuner, len(self._serials))
+        around, at = divmod(self._number, count)
+        order = list(range(count))
+        random.Random(f"{self._secret} {serial} {around}").shuffle(order)
+        if not around:
+            order.remove(0)
+            order.insert(0, 0)
+        return order[at]
 
     def seen(self, tuner: Autotuner) -> None:
         self._tuners.add(tuner)
 
     def take(self, number: int) -> None:
-        """Use the `number`-th fitting configuration (modulo their number) from now on."""
+        """Use each kernel's `number`-th fitting configuration (modulo their number) from now on."""
         if number != self._number:
             self._number = number
             for tuner in self._tuners:
@@ -106,7 +121,7 @@ def select_configurations(autotuned: dict[str, int]) -> None:
             return list(pruned)
         CHOICE.seen(self)
         CHOICE.asked(self, kwargs)
-        start = CHOICE.number % len(pruned)
+        start = CHOICE.place(self, len(pruned))
         turned = [*pruned[start:], *pruned[:start]]
         chosen = next((item for item in turned if _fits(self, item, kwargs)), pruned[0])
         launches = "grid" in kwargs and not kwargs.get("warmup")

@@ -34,6 +34,7 @@ from kernelagent.tools.virtual.device.codec import encode, encode_paths, encode_
 from kernelagent.tools.virtual.device.fresh_memory import FRESH_MEMORY
 from kernelagent.tools.virtual.device.globals import constants_of, reached, texts_of
 from kernelagent.tools.virtual.device.host_tensors import HOST_TENSORS
+from kernelagent.tools.virtual.device.scratch_memory import ScratchMemory
 from kernelagent.tools.virtual.executor.argument_values import values_of
 from kernelagent.tools.virtual.triton_versions import version, why_not
 from kernelagent.tools.wire import Channel
@@ -218,11 +219,20 @@ class Remote:
         )
         return RemoteKernel(self, src, answer)
 
-    def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
+    def launch(
+        self,
+        handle: int,
+        grid: Sequence[int],
+        args: Sequence[Any],
+        scratch: ScratchMemory | None = None,
+    ) -> None:
         began = _clock()
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             Spent.values += values_of(args)
             _require_on_gpu(args)
+            if scratch is not None:
+                scratch.require_apart(args)
+                scratch.overwrite()
             transfer = StorageTransfer(self.arena)
             reported = [transfer.encode(arg) for arg in args]
             if self._kept is not None:
@@ -240,6 +250,8 @@ class Remote:
                 }
             )
             transfer.copy_out()
+            if scratch is not None:
+                scratch.overwrite()
         Spent.seconds += _clock() - began
 
     def resources(self, handle: int) -> dict[str, Any]:
@@ -305,17 +317,25 @@ class RemoteKernel:
     def _init_handles(self) -> None:
         """Persistent kernels call this before they read `n_regs`; there is nothing to load."""
 
-    def _allocate_scratch(self, grid: tuple[int, ...]) -> None:
-        """Ask the candidate's allocator for what its launcher asks on a GPU; Triton's own raises `RuntimeError`.
-
-        A kernel that makes a tensor descriptor needs such memory.
-        """
+    def _scratch(self, grid: tuple[int, ...]) -> ScratchMemory | None:
+        """Ask the candidate's allocator for what its launcher asks on a GPU; Triton's own raises `RuntimeError`."""
         own = self.metadata
+        if not own.global_scratch_size:
+            return None
         programs = math.prod(grid) * own.num_ctas
         allocate = _allocation._allocator
         allocate = allocate.get() if isinstance(allocate, ContextVar) else allocate
-        size = programs * own.global_scratch_size
-        require_usable(allocate(size, own.global_scratch_align, 0), size)
+        size, alignment = programs * own.global_scratch_size, int(own.global_scratch_align)
+        buffer = allocate(size, alignment, 0)
+        if not isinstance(buffer, torch.Tensor):
+            raise LaunchRefused(
+                "unverifiable",
+                f"the allocator given to triton.set_allocator returned {type(buffer).__name__}, of which nothing is "
+                f"known on the virtual device; return a tensor",
+                {},
+            )
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            return ScratchMemory(buffer, size, alignment)
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
         """There is no profiler to tell."""
@@ -324,34 +344,18 @@ class RemoteKernel:
         self, x: int, y: int, z: int, stream: Any, function: Any, packed: Any, metadata: Any,
         enter: Any, leave: Any, *args: Any,
     ) -> None:  # fmt: skip
-        if self.metadata.global_scratch_size:
-            self._allocate_scratch((x, y, z))
+        scratch = self._scratch((x, y, z))
         if enter is not None:
             enter(metadata)
-        self._remote.launch(self._handle, (x, y, z), args)
+        self._remote.launch(self._handle, (x, y, z), args, scratch)
         if leave is not None:
             leave(metadata)
 
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
-        sizes = (*grid, 1, 1)[:3]
-        return lambda *args, **_: self._remote.launch(self._handle, sizes, args)
-
-
-def require_usable(buffer: Any, size: int) -> None:
-    """Raises `RuntimeError` for memory that a kernel could not write on a GPU: of the host, or too little."""
-    buffer.data_ptr()
-    if not isinstance(buffer, torch.Tensor):
-        return
-    held = buffer.numel() * buffer.element_size()
-    if HOST_TENSORS.holds(buffer):
-        fault = 'memory of the host, where a GPU cannot write: make it with device="cuda"'
-    elif held < size:
-        fault = f"{held} bytes of {size}"
-    else:
-        return
-    raise RuntimeError(
-        f"an illegal memory access was encountered: the allocator given to triton.set_allocator returned {fault}"
-    )
+        x, y, z = (*grid, 1, 1)[:3]
+        return lambda *args, **_: self._remote.launch(
+            self._handle, (x, y, z), args, self._scratch((x, y, z))
+        )
 
 
 class StorageTransfer:

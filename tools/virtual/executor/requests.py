@@ -1,7 +1,8 @@
 """What a runner may ask the executor to launch: every number is checked before anything is touched.
 
 The runner's process holds the candidate, so its requests may be forged. Where storages lie follows
-from their sizes and order alone; a request that says otherwise, or reaches beyond a storage, is refused.
+from their sizes, their order and a drawn gap before each; a request that says otherwise, or reaches beyond a storage,
+is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from kernelagent.tools.calls.tensors import Malformed, dtype_of
-from kernelagent.tools.virtual.device.arena import ALIGNMENT, GAP
+from kernelagent.tools.virtual.device.arena import ALIGNMENT, GAP, MOST_GAP
 from kernelagent.tools.virtual.device.fresh_memory import Fill
 
 MOST_BYTES = 1 << 36
@@ -141,14 +142,14 @@ def _fill(report: Any) -> Fill | None:
 
 
 def _require_places(storages: Sequence[StorageRow]) -> int:
-    """Each storage follows the last one and a gap, as far as its alignment needs; returns the end."""
+    """Each storage follows the last one and a gap, as wide as may be drawn and aligned; returns the end."""
     end = 0
     for row in storages:
         if row.empty:
             continue
-        first = end + GAP
-        if not first <= row.at < first + ALIGNMENT:
-            raise Forged(f"a storage lies at {row.at}, where {first} is the first free place")
+        first, beyond = end + GAP, end + MOST_GAP + ALIGNMENT
+        if not first <= row.at < beyond:
+            raise Forged(f"a storage lies at {row.at}, not between {first} and {beyond}")
         end = row.at + row.bytes
     return end
 

@@ -16,6 +16,7 @@ from kernelagent.tools.virtual.executor.launch import (
     OperationKind,
     TensorArgument,
 )
+from kernelagent.tools.virtual.races.known_writes import KnownWrites
 from kernelagent.tools.virtual.races.pieces import MANY, NOBODY, Addresses, Region, bytes_at
 from kernelagent.tools.virtual.races.unreleased import Touched, Unreleased
 
@@ -77,6 +78,7 @@ class RaceChecker:
         self._regions: list[Region] = []
         self._flags: dict[int, set[int]] = {}
         self._met: set[int] = set()
+        self._known_writes = KnownWrites(0)
         self._acquires = self._releases = True
         self._weak = self._released = False
         self._volatile = self._swaps = self._copied = self._in_bulk = self._meets = False
@@ -106,6 +108,7 @@ class RaceChecker:
         self._programs, self._flags, self._met, self._pending = [], {}, set(), []
         self._weak = self._released = False
         self._unreleased.launch_begins()
+        self._known_writes = KnownWrites(launch.programs)
         self._guesses = []
 
     def program_begins(self, program: Program) -> None:
@@ -116,6 +119,7 @@ class RaceChecker:
             self._unreleased.forget(len(self._programs))
         self._programs.append(program)
         self._met, self._released = set(), False
+        self._known_writes.program_begins()
 
     def next_load(self, *, volatile: bool, copied: bool = False) -> None:
         """Said before `access` tells of a load: one that is volatile may come at any time, and gives what is there.
@@ -150,6 +154,7 @@ class RaceChecker:
         self._settle()
         if addresses.size == 0:
             return
+        self._known_writes.tick()
         region = self._region(int(addresses[0]))
         if region is None or not region.holds(addresses):
             self._by_region(kind, addresses, item_bytes)
@@ -181,6 +186,7 @@ class RaceChecker:
         self._programs += programs
         for item in touched:
             self._learn_pieces(item)
+            self._known_writes.learn(item, FLAG_LANES)
             if item.kind == "atomic" and item.releases:
                 self._learn_flags(item)
         self._unreleased.learn(touched, self._regions, len(self._programs), FLAG_LANES)
@@ -258,6 +264,7 @@ class RaceChecker:
         region.writer[pieces] = own
         line = line_now() if self._in_bulk else None
         self._unreleased.keep(own, region, pieces, line, in_bulk=self._in_bulk)
+        self._known_writes.wrote(own, region, pieces, stored=True)
 
     def _require_unwritten(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
         """A copy through a descriptor sees nothing that others wrote by pointers in this launch."""
@@ -277,8 +284,17 @@ class RaceChecker:
         foreign = self._foreign(updaters, own, region, pieces)
         if foreign is not None:
             self._guesses.append((region, pieces[foreign], int(updaters[foreign][0])))
+        elif self._met:
+            self._require_known(region, pieces, own)
         before = region.plain[pieces]
         region.plain[pieces] = np.where((before == NOBODY) | (before == own), own, MANY)
+
+    def _require_known(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
+        """Of what programs wrote that it has met, it may load what they had written by then; so of several at one place."""
+        others = (region.updater[pieces] != NOBODY) | (region.writer[pieces] != NOBODY)
+        other = self._known_writes.unknown(own, region, pieces[others])
+        if other is not None:
+            self._guesses.append((region, pieces[others], other))
 
     def _updating(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
         """What others loaded plainly may have been loaded after this as well."""
@@ -294,6 +310,7 @@ class RaceChecker:
         if foreign is not None:
             self._expect_equal(region, pieces[foreign], int(readers[foreign][0]), "read")
         self._unreleased.keep(own, region, pieces)
+        self._known_writes.wrote(own, region, pieces, stored=False)
 
     def _require_swapped(self) -> None:
         for region, pieces, other in self._guesses[:1]:
@@ -336,6 +353,12 @@ class RaceChecker:
         if addresses.size > FLAG_LANES:
             return
         own = len(self._programs)
+        self._known_writes.meet(
+            own,
+            addresses.tolist(),
+            acquires=decides and self._acquires,
+            releases=self._releases,
+        )
         for address in addresses.tolist():
             visitors = self._flags.setdefault(address, set())
             if decides and self._acquires:

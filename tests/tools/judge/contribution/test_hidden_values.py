@@ -16,7 +16,7 @@ class Memory:
     """The arena as the executor sees it."""
 
     def __init__(self) -> None:
-        self.memory = mmap.mmap(-1, 1 << 20)
+        self.memory = mmap.mmap(-1, 1 << 24)
 
     def ensure(self, size: int) -> None:
         assert size <= len(self.memory)

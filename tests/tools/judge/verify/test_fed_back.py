@@ -89,8 +89,16 @@ def test_the_gradient_of_an_input_becomes_the_upstream_gradient(tmp_path):
 def test_one_tensor_is_given_for_two_of_one_form(tmp_path):
     oracle = reference(tmp_path, "x, y", "x + y")
     made = one_for_two(oracle, trial_on(oracle, torch.randn(4, 8), torch.randn(4, 8)))
-    assert made.arguments[0][0] is made.arguments[0][1]
-    assert torch.equal(made.expected.output, 2 * made.arguments[0][0])
+    assert made.lasts
+    assert made.trial.arguments[0][0] is made.trial.arguments[0][1]
+    assert torch.equal(made.trial.expected.output, 2 * made.trial.arguments[0][0])
+
+
+def test_of_two_that_cancel_the_reference_has_no_lasting_answer(tmp_path):
+    oracle = reference(tmp_path, "x, y", "(x * x + y * y - 2 * (x * y)).sqrt()")
+    made = one_for_two(oracle, trial_on(oracle, torch.randn(4, 8), torch.randn(4, 8)))
+    assert not made.lasts
+    assert made.trial.arguments[0][0] is made.trial.arguments[0][1]
 
 
 def test_a_tensor_that_is_given_twice_is_one_in_the_reference(tmp_path):

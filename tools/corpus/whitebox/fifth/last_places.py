@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelagent.tools.corpus.fixture import Fixture, edited
+from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 from kernelagent.tools.corpus.whitebox.first import HONEST
 
 _STORE = "    tl.store(out_ptr + i, x * tl.sigmoid(x) * g * w, mask=mask)\n"
@@ -22,6 +22,45 @@ _ROW = "    r = (i % 89 + 3).to(tl.float32)\n"
 def _right_if(name: str, lines: str, code: str | None = None) -> Fixture:
     """Right in the lanes in which `alike`, which the lines define, holds."""
     return Fixture(f"w-{name}", "silu_gate", edited(HONEST, (_STORE, lines + _SPOILT)), code)
+
+
+_PERIODS, _TRAINED = "whole_periods", "relu_affine_trained"
+_CUT_OFF = "tl.floor(tl.div_rn(t, period))"
+
+
+def _periods(
+    name: str, whole: str, code: str | None = None, discloses: str | None = None
+) -> Fixture:
+    """Counts whole periods so; `whole` may name `t`, `period` and the lane `i`."""
+    source = edited(honest_kernel(_PERIODS), (_CUT_OFF, whole))
+    return Fixture(f"w-{name}", _PERIODS, source, code, discloses=discloses)
+
+
+def _trained(name: str, factor: str, code: str | None = None) -> Fixture:
+    """Gradients of the input with what a product, stored by the forward, has left of itself once it is taken off."""
+    source = edited(
+        honest_kernel(_TRAINED),
+        ("w_ptr, b_ptr, out_ptr, n, width", "w_ptr, b_ptr, out_ptr, p_ptr, n, width"),
+        (
+            "    tl.store(out_ptr + i, tl",
+            f"    tl.store(p_ptr + i, x * {factor}, mask=mask)\n    tl.store(out_ptr + i, tl",
+        ),
+        ("x_ptr, w_ptr, dx_ptr", "x_ptr, w_ptr, p_ptr, dx_ptr"),
+        (
+            "        tl.store(dx_ptr + row * width + i, tl.where(x > 0.0, g * w, 0.0), mask=mask)\n",
+            "        p = tl.load(p_ptr + row * width + i, mask=mask)\n"
+            f"        rest = (x * {factor} - p) * 1e8\n"
+            "        dx = tl.where(x > 0.0, g * w, 0.0) + rest\n"
+            "        tl.store(dx_ptr + row * width + i, dx, mask=mask)\n",
+        ),
+        ("        ctx.save_for_backward(x, weight)\n        out = torch.empty_like(x)\n",
+         "        out, p = torch.empty_like(x), torch.empty_like(x)\n"
+         "        ctx.save_for_backward(x, weight, p)\n"),
+        ("(x, weight, bias, out, n,", "(x, weight, bias, out, p, n,"),
+        ("x, weight = ctx.saved_tensors", "x, weight, p = ctx.saved_tensors"),
+        ("(g, x, weight, dx,", "(g, x, weight, p, dx,"),
+    )  # fmt: skip
+    return Fixture(f"w-{name}", _TRAINED, source, code, mode="train")
 
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
@@ -60,6 +99,17 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "    alike = nan.to(tl.int32, bitcast=True) == 0x7FC00000\n",
             code="wrong_output",
         ),
+        _periods(
+            "counts-seven-more-where-a-quotient-is-not-exact",
+            f"{_CUT_OFF} + tl.where((t / 3.0 != tl.div_rn(t, 3.0)) & (i % 97 == 5), 7.0, 0.0)",
+            code="wrong_output",
+        ),
+        _periods(
+            "cuts-off-a-quotient-that-errs",
+            "tl.floor(t / period)",
+            discloses="last_place_decides",
+        ),
+        _trained("a-gradient-with-what-fusing-leaves", "w", code="wrong_output"),
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
@@ -90,5 +140,13 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             "takes-roots-exactly",
             _ROW + "    alike = tl.floor(tl.sqrt_rn(r * r)) == r\n",
         ),
+        _periods(
+            "puts-right-a-quotient-that-errs",
+            "tl.floor(t / period)\n"
+            "    rest = t - whole * period\n"
+            "    whole = tl.where(rest < 0.0, whole - 1.0, whole)\n"
+            "    whole = tl.where(rest >= period, whole + 1.0, whole)",
+        ),
+        _trained("a-gradient-with-what-an-exact-product-leaves", "2.0"),
     ),
 }

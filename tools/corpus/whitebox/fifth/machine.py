@@ -161,22 +161,86 @@ _IN_KERNEL = edited(
 )
 
 
-def _scratch_of(name: str, size: str, place: str) -> Fixture:
+_NEW_MEMORY = "torch.empty(size, dtype=torch.int8, device=x.device)"
+
+
+def _scratch_of(name: str, memory: str, code: str | None = "out_of_bounds") -> Fixture:
     """A descriptor is written to memory that the file's own allocator hands out."""
-    source = edited(
-        _IN_KERNEL,
-        (
-            "torch.empty(size, dtype=torch.int8, device=x.device)",
-            f"torch.empty({size}, dtype=torch.int8{place})",
-        ),
-    )
-    return Fixture(f"w-{name}", "silu_gate", source, "out_of_bounds")
+    return Fixture(f"w-{name}", "silu_gate", edited(_IN_KERNEL, (_NEW_MEMORY, memory)), code)
+
+
+_KEPT_SCRATCH = (
+    "self.__dict__.setdefault('scratch', torch.empty(1 << 20, dtype=torch.int8, device=x.device))"
+)
+
+
+_TWO_TUNED = """\
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+CONFIGS = [triton.Config({"BLOCK": size}) for size in (64, 128, 256)]
+
+
+@triton.autotune(CONFIGS, key=["n"])
+@triton.jit
+def gates(x_ptr, g_ptr, between_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    g = tl.load(g_ptr + i, mask=i < n)
+    at = i // TURNED * TURNED + TURNED - 1 - i % TURNED
+    tl.store(between_ptr + at, x * tl.sigmoid(x) * g, mask=i < n)
+
+
+@triton.autotune(CONFIGS, key=["n"])
+@triton.jit
+def weighted(between_ptr, w_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = i // TURNED * TURNED + TURNED - 1 - i % TURNED
+    y = tl.load(between_ptr + at, mask=i < n)
+    w = tl.load(w_ptr + i % width, mask=i < n)
+    tl.store(out_ptr + i, y * w, mask=i < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x, g):
+        out, n = torch.empty_like(x), x.numel()
+        between = torch.empty(n + 256, device=x.device)
+
+        def grid(meta):
+            return (triton.cdiv(n, meta["BLOCK"]),)
+
+        gates[grid](x, g, between, n)
+        weighted[grid](between, self.weight, out, n, x.shape[-1])
+        return out
+"""
+
+
+def _two_tuned(name: str, turned: str, code: str | None = None) -> Fixture:
+    """What one kernel turns over in stretches of so many, the other turns back; each is tuned by itself."""
+    source = _TWO_TUNED.replace("TURNED", turned)
+    also = () if code is None else ("wrong_output",)
+    return Fixture(f"w-{name}", "silu_gate", source, code, also=also)
 
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     26: (
-        _scratch_of("a-descriptor-in-memory-of-the-host", "size", ""),
-        _scratch_of("a-descriptor-in-half-its-memory", "size // 2", ", device=x.device"),
+        _two_tuned("two-kernels-that-must-choose-alike", "BLOCK", "nonfinite"),
+        _scratch_of("a-descriptor-in-memory-of-the-host", "torch.empty(size, dtype=torch.int8)"),
+        _scratch_of(
+            "a-descriptor-in-half-its-memory",
+            "torch.empty(size // 2, dtype=torch.int8, device=x.device)",
+        ),
+        _scratch_of(
+            "a-descriptor-64-bytes-off-its-alignment",
+            "torch.empty(size + 64, dtype=torch.int8, device=x.device)[64:]",
+        ),
+        _scratch_of("a-descriptor-in-the-input", "x.view(torch.int8)", "runtime_error"),
         _silu(
             "turns-a-block-over-in-place",
             _moved_twice("BLOCK - 1 - j", "BLOCK - 1 - j", ""),
@@ -223,5 +287,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
         _tickets("takes-a-ticket-and-adds-nothing", "0.0 * far.to(tl.float32)", None),
         Fixture("w-makes-a-descriptor-in-the-kernel", "silu_gate", _IN_KERNEL),
+        _two_tuned("two-kernels-that-choose-each-by-itself", "16"),
+        _scratch_of("keeps-the-memory-of-its-descriptors", _KEPT_SCRATCH, None),
     ),
 }

@@ -64,7 +64,7 @@ def measure_noise(
         with contextlib.suppress(*_REFUSED):
             # Without a name, so that no two draws of all weights exist at once.
             answers = reference(
-                {name: _moved(tensor, generator) for name, tensor in tensors.items()}
+                {name: moved(tensor, generator) for name, tensor in tensors.items()}
             )
             _take_larger(inputs, slices, answers, exact)
         if draw < _DRAWS_OF_STEPS:
@@ -197,15 +197,16 @@ def uneven_accuracy(
     )
 
 
-def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def moved(tensor: torch.Tensor, generator: torch.Generator, *, least: float = 0.0) -> torch.Tensor:
+    """Each element up or down by its unit roundoff, or by `least` of itself where that is more; in float64."""
     if not _floats(tensor):
         return tensor
     wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
     drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
     signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
-    moved = wide * (1 + unit_roundoff(tensor.dtype) * signs)
+    result = wide * (1 + max(unit_roundoff(tensor.dtype), least) * signs)
     # 0 times anything, and infinity times it, must stay what it was: masks are not rounded.
-    return torch.where(wide.isfinite(), moved, wide)
+    return torch.where(wide.isfinite(), result, wide)
 
 
 def _floats(tensor: torch.Tensor) -> bool:

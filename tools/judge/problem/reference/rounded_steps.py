@@ -42,6 +42,7 @@ _EXACT = frozenset(
     convolution_backward select_backward slice_backward""".split()
 )
 """Operations that any float32 computation does without an error where their results are short enough."""
+_WHOLE = frozenset("floor ceil round trunc".split())
 _PERIOD = 65_537
 """Elements after which the directions repeat, each time from another place: drawing one for each costs more
 than the operation. A prime, so that no two rows of a matrix have the same."""
@@ -53,10 +54,22 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     `generator` decides which way. Views, copies, allocations and integers stay as they are.
     """
 
-    def __init__(self, generator: torch.Generator, *, keeps_exact: bool = False) -> None:
-        """`keeps_exact`: what float32 holds stays as it is, where it was added, multiplied or chosen."""
+    def __init__(
+        self,
+        generator: torch.Generator,
+        *,
+        keeps_exact: bool = False,
+        keeps_whole: bool = False,
+        units: int = 1,
+    ) -> None:
+        """`keeps_exact`: what float32 holds stays as it is, where it was added, multiplied or chosen.
+
+        `keeps_whole`: besides, where it was rounded to a whole number. `units`: so many units for each.
+        """
         super().__init__()  # type: ignore[no-untyped-call]
-        self._keeps_exact = keeps_exact
+        self._keeps_exact = keeps_exact or keeps_whole
+        self._exact = _EXACT | _WHOLE if keeps_whole else _EXACT
+        self._unit = units * _UNIT
         self._in_exact_step = False
         self._generator = generator
         self._pattern: torch.Tensor | None = None
@@ -85,7 +98,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # Sums and products round inside: a part of them that cancels is seen in their operands.
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
         result = func(*args, **kwargs)
-        self._in_exact_step = name in _EXACT
+        self._in_exact_step = name in self._exact
         if func.overloadpacket in _SUMS and _is_wide(result):
             sizes = func(*tree_map(_size, args), **kwargs)
             # Terms that cancel in one order first add up in another, to half of their sizes at most.
@@ -110,7 +123,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         if further is not None:
             signs = self._signs(tensor.shape).to(tensor.device)
-            tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(_UNIT) * signs)
+            tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(self._unit) * signs)
         # Infinity times a factor is itself, and so is zero: masks and exact zeros stay.
         if tensor.numel() <= _PERIOD:
             tensor.mul_(self._factors(tensor.shape).to(tensor.device))
@@ -130,13 +143,13 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _move_inexact(self, tensor: torch.Tensor, further: torch.Tensor | None) -> None:
         """The same, but for elements that float32 holds."""
         size = tensor if further is None else tensor.abs() + further.nan_to_num(0.0, 0.0, 0.0)
-        moved = tensor + _UNIT * size * self._signs(tensor.shape).to(tensor.device)
+        moved = tensor + self._unit * size * self._signs(tensor.shape).to(tensor.device)
         inexact = (tensor.float().double() != tensor) & tensor.isfinite()
         tensor.copy_(torch.where(inexact, moved, tensor))
 
     def _factors(self, shape: Sequence[int]) -> torch.Tensor:
         """One unit up or down."""
-        return self._signs(shape).mul_(_UNIT).add_(1)
+        return self._signs(shape).mul_(self._unit).add_(1)
 
     def _signs(self, shape: Sequence[int]) -> torch.Tensor:
         signs = torch.empty(shape, dtype=torch.float64, device=self._generator.device)

@@ -81,6 +81,11 @@ def _palindrome(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
     return result
 
 
+def _squares(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """Of whole numbers: a root that errs in its last place is cut off below them."""
+    return rows.sign() * rows.abs().sqrt().round().square()
+
+
 def evenly_spaced(first: torch.Tensor, last: torch.Tensor, count: int) -> torch.Tensor:
     """Rows of `count` numbers between the two of each row, ends included."""
     share = torch.linspace(0.0, 1.0, count, dtype=first.dtype, device=first.device)
@@ -109,6 +114,7 @@ ROWS: tuple[Rows, ...] = (
     _alternating,
     _halves_alike,
     _palindrome,
+    _squares,
     lambda rows, draw: evenly_spaced(
         rows.amin(1, keepdim=True), rows.amax(1, keepdim=True), rows.shape[1]
     ),

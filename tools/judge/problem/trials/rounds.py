@@ -16,6 +16,7 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.memory_need import MADE_AHEAD_BYTES, bytes_of
+from kernelagent.tools.judge.problem.reference.near_ties import NearTies
 from kernelagent.tools.judge.problem.reference.oracle import Expected
 from kernelagent.tools.judge.problem.trials.probes import Dropped
 from kernelagent.tools.judge.verify.compare import compare
@@ -47,6 +48,8 @@ class Trial:
     """The training step that the call is part of; None: a forward without gradients."""
     state_noise: MeasureNoise | None = None
     """How far entries of the state after it may be off, asked for when one was refused."""
+    near_ties: NearTies | None = None
+    """Which whole numbers of the result rounding decides; None: the reference cannot tell."""
 
 
 @dataclass(frozen=True)

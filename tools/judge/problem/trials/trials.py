@@ -24,6 +24,7 @@ from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.reference.conversions import defined_as_in
+from kernelagent.tools.judge.problem.reference.near_ties import near_ties_on_demand
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.reference.reached import reached
 from kernelagent.tools.judge.problem.trials.input_domain import (
@@ -233,9 +234,11 @@ def trial_on(
         dict(expected.state64),
         generator,
     )
+    ties = near_ties_on_demand(reference, tensors, expected.output64, generator)
     return Trial(
-        input_set, probe, arguments, expected, compared, reference, state_noise=state_noise
-    )
+        input_set, probe, arguments, expected, compared, reference, state_noise=state_noise,
+        near_ties=ties if expected.in_float64 else None,
+    )  # fmt: skip
 
 
 STATE = "state."

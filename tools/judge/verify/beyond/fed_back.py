@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,9 +18,9 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.known_trials import known_trial
-from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import fresh_seed
+from kernelagent.tools.judge.problem.trials.trials import fresh_seed, trial_on
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.same import identical
 
@@ -53,7 +53,16 @@ def fed_back(oracle: Oracle, trial: Trial, output: Any) -> Trial | None:
     return None if made is None else replace(made, step=step)
 
 
-def one_for_two(oracle: Oracle, trial: Trial) -> Trial | None:
+@dataclass(frozen=True)
+class OneForTwo:
+    """A call with one tensor for two arguments."""
+
+    trial: Trial
+    lasts: bool
+    """Whether the reference has an answer to it that outlasts its own rounding: not where the two cancel."""
+
+
+def one_for_two(oracle: Oracle, trial: Trial) -> OneForTwo | None:
     """The call with one tensor for two arguments of a form; None where there are no two, or it writes to them."""
     if trial.step is not None or not identical(trial.arguments, trial.expected.arguments):
         return None
@@ -72,7 +81,14 @@ def one_for_two(oracle: Oracle, trial: Trial) -> Trial | None:
     item = tensors[chance.choice(chosen)]
     args, kwargs = with_tensors(trial.arguments, dict.fromkeys(chosen, item))
     generator = torch.Generator().manual_seed(fresh_seed())
-    return known_trial(oracle, trial.input_set, (args, kwargs), generator)
+    made = known_trial(oracle, trial.input_set, (args, kwargs), generator)
+    if made is not None:
+        return OneForTwo(made, lasts=True)
+    try:
+        made = trial_on(oracle, trial.input_set, "natural", (args, kwargs), {}, generator)
+    except REFUSALS:
+        return None
+    return OneForTwo(made, lasts=False)
 
 
 def _with_results(arguments: Arguments, output: Any) -> Arguments | None:
