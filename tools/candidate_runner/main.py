@@ -31,6 +31,7 @@ from kernelagent.tools.calls.surroundings import (
 )
 from kernelagent.tools.calls.tensors import NotPortable, dtype_of, open_parcel, parcel
 from kernelagent.tools.calls.training_step import TrainingStep
+from kernelagent.tools.calls.writes import Writes, held_by
 from kernelagent.tools.candidate_runner.candidate import (
     CandidateFailure,
     LoadedCandidate,
@@ -44,7 +45,6 @@ from kernelagent.tools.candidate_runner.held_calls import (
     can_take,
     gaps_kept,
     tensors_in,
-    versions_of,
 )
 from kernelagent.tools.candidate_runner.host.host_reads import HostReads
 from kernelagent.tools.candidate_runner.host.host_time import HostTime
@@ -302,7 +302,9 @@ class Runner:
         # In the memory of another call they would begin where that one's begin.
         if frame.header["in_place"] and asked.inside == "no":
             args, kwargs = self._in_the_same_memory((args, kwargs))
-        versions = versions_of((args, kwargs))
+        given = Writes({str(at): t for at, t in enumerate(tensors_in((args, kwargs)))})
+        held = Writes(held_by(self._loaded().instance))
+        self._stored()
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps, work)
         with settings_of(asked), self._memory_of(asked), tuning as tuned:
             output, not_copied = in_its_thread(asked, whole)
@@ -312,7 +314,10 @@ class Runner:
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
-        header["written_meanwhile"] = not changed and versions != versions_of((args, kwargs))
+        stored = self._stored()
+        header["written_meanwhile"] = not changed and bool(given.since(stored))
+        if step is None or step.changes is None:
+            header["weights_written"] = held.since(stored)
         header["gaps_written"] = not (changed or gaps_kept(pristine, (args, kwargs)))
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
@@ -334,6 +339,10 @@ class Runner:
             header["devices"] = [tensor.device.type for tensor in tensors_in(output)]
             header["launches"], header["others"] = self._launches.take()
         return header, payload
+
+    def _stored(self) -> set[int]:
+        """Storages that kernels have stored to since this was last asked; on `cuda` nobody sees that."""
+        return set() if self._remote is None else self._remote.take_stored()
 
     def _memory_of(self, asked: Surroundings) -> AbstractContextManager[None]:
         if self._device == "cuda":

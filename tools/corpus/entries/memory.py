@@ -344,11 +344,7 @@ THREATS: tuple[Threat, ...] = (
                 code="wrong_structure",
             ),
         ),
-        (
-            _of(
-                _RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")
-            ),
-        ),
+        (_of(_RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")),),
     ),
     Threat(
         23,

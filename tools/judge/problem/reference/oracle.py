@@ -32,6 +32,7 @@ from kernelagent.tools.calls.surroundings import (
 from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.torch_dtypes import FLOAT_TYPES
 from kernelagent.tools.calls.training_step import TrainingStep, differentiable, same_bytes, take
+from kernelagent.tools.calls.writes import Writes, exchanged, held_by
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
 from kernelagent.tools.judge.problem.reference.attributes import Attributes, left_under
@@ -40,6 +41,8 @@ from kernelagent.tools.judge.problem.reference.lowered_precision import as_allow
 Scope = Callable[[], AbstractContextManager[Any]]
 _FLOATS = frozenset(FLOAT_TYPES)
 _CASTS = {"float", "half", "bfloat16"}
+INPUTS = ""
+"""Stands for them among the names of what a call writes to."""
 _NO_FLOAT64 = (RuntimeError, TypeError, NotImplementedError)
 """What torch raises for an operation without a float64 path."""
 
@@ -105,6 +108,8 @@ class Expected:
     """The same in float64; empty where there is no such run."""
     arguments64: Arguments | None = None
     """The inputs after the call in float64, where it has changed them."""
+    written: frozenset[str] = frozenset()
+    """Parameters and buffers that the call writes to, whatever they hold afterwards; `""`: inputs."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,12 @@ class Oracle:
         """Run both references; raises `ProblemError` with the user's own traceback."""
         self._restore(self._module)
         args, kwargs = _cloned(arguments)
+        held = held_by(self._module)
+        writes = Writes(held)
         returned = self._run(self._module, args, kwargs)
+        written = frozenset(writes.since()) | exchanged(held, held_by(self._module))
+        if _was_written(arguments, (args, kwargs)):
+            written |= {INPUTS}
         sharing = Sharing()
         if self._step is None:
             own = self._module.state_dict(keep_vars=True).values()
@@ -207,6 +217,7 @@ class Oracle:
                 left=left,
                 left64=exact.left,
                 arguments64=exact.arguments,
+                written=written,
             )
         except _NO_FLOAT64 as error:
             if is_lack_of_memory(error):
@@ -222,6 +233,7 @@ class Oracle:
                 sharing,
                 form,
                 left,
+                written=written,
             )
 
     def keeps_results(self, arguments: Arguments) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from kernelagent.tools.judge.source_reading.following.names import Kept, Names, Scope
+from kernelagent.tools.judge.source_reading.following.names import Binding, Kept, Names, Scope
 
 _NUMBERED = re.compile(r"\w+:\s*\d+")
 _ANY_PLACE = frozenset({"torch.device", "torch.cuda.device", "torch.cuda.current_stream"})
@@ -65,15 +65,20 @@ class Cards:
                 return any(self._is_number(n, scope, left) for n in values)
             case ast.Name(id=name):
                 home = scope.home(name)
-                bindings = [] if home is None else [(b, home) for b in home.bindings[name]]
+                return home is not None and self._any_is(
+                    ((b, home) for b in home.bindings[name]), left
+                )
             case ast.Attribute(attr=name):
-                bindings = self._names.attributes.get(name, [])
-            case _:
-                return False
-        values = [
-            (b.default, s.parent or s) if isinstance(b, Kept) else (b, s) for b, s in bindings
-        ]
-        return any(isinstance(b, ast.expr) and self._is_number(b, s, left - 1) for b, s in values)
+                return self._any_is(self._names.attributes.get(name, ()), left)
+        return False
+
+    def _any_is(self, bindings: Iterable[tuple[Binding, Scope]], left: int) -> bool:
+        for binding, scope in bindings:
+            if isinstance(binding, Kept):
+                binding, scope = binding.default, scope.parent or scope
+            if isinstance(binding, ast.expr) and self._is_number(binding, scope, left - 1):
+                return True
+        return False
 
 
 def _says_device(node: ast.expr | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from kernelagent.tools.judge.source_reading.following.classes import kind_of
 from kernelagent.tools.judge.source_reading.following.names import (
     Comprehension,
     Imported,
@@ -56,9 +57,8 @@ class Identity:
             case ast.Dict(keys=keys):
                 yield from (key for key in keys if key and self._may_be_a_tensor(key, scope))
             case ast.MatchClass(cls=kind):
-                if node.kwd_attrs and not self._is_own(kind, scope):
-                    yield kind
-                elif self._is_of_tensors(kind, scope):
+                asks_for_one = node.kwd_attrs and not self._is_own(kind, scope)
+                if asks_for_one or self._is_of_tensors(kind, scope):
                     yield kind
             case ast.Tuple(elts=parts) | ast.List(elts=parts) if not of_types:
                 yield from (part for part in parts if self._is_of_tensors(part, scope))
@@ -71,17 +71,22 @@ class Identity:
             if isinstance(operator, ast.Is | ast.IsNot):
                 if not (self._is_known(left, right, scope) or self._is_known(right, left, scope)):
                     yield node
-            elif isinstance(operator, ast.In | ast.NotIn):
-                if self._may_be_a_tensor(left, scope) and not self._is_of_plain(right, scope):
-                    yield node
+            elif isinstance(operator, ast.In | ast.NotIn) and self._may_find(left, right, scope):
+                yield node
         if not any(isinstance(o, ast.Is | ast.IsNot) for o in node.ops):
             yield from (side for side in sides if self._is_of_tensors(side, scope))
 
-    def _is_of_plain(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether a row holds numbers or texts, at least where nobody gives another."""
-        home = scope.home(node.id) if isinstance(node, ast.Name) else None
-        bindings = home.bindings[node.id] if home is not None and isinstance(node, ast.Name) else []
-        return self._plain.holds(node, scope) or any(
+    def _may_find(self, one: ast.expr, row: ast.expr, scope: Scope) -> bool:
+        """Whether a tensor may be looked for in a row of tensors: by identity first."""
+        if not self._may_be_a_tensor(one, scope) or self._plain.holds(row, scope):
+            return False
+        if isinstance(row, ast.Tuple | ast.List):
+            return any(
+                self._may_be_a_tensor(p, scope) and not _is_lasting(p, scope) for p in row.elts
+            )
+        home = scope.home(row.id) if isinstance(row, ast.Name) else None
+        bindings = home.bindings[row.id] if home is not None and isinstance(row, ast.Name) else []
+        return not any(
             isinstance(b, Kept) and self._plain.holds(b.default, scope) for b in bindings
         )
 
@@ -118,9 +123,18 @@ class Identity:
         base, name = node.args[0], written_out(node) or ""
         meanings = self._names.meanings(base, scope)
         own = any(isinstance(m, Own) and m.kind == "instance" for m in meanings)
-        if own:
+        if own or self._is_record(base, scope):
             return name not in self._names.attributes
         return not self._is_a_layer(base, scope)
+
+    def _is_record(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether it is the record that torch hands to the methods of an autograd function."""
+        home = scope.home(node.id) if isinstance(node, ast.Name) else None
+        if home is None or not isinstance(home.node, ast.FunctionDef) or home.parent is None:
+            return False
+        first = home.node.args.args[0].arg if home.node.args.args else ""
+        of_function = kind_of(home.parent.node, self._names) == "function"
+        return of_function and isinstance(node, ast.Name) and node.id == first
 
     def _is_a_layer(self, node: ast.expr, scope: Scope) -> bool:
         """Whether it is an attribute that holds a layer of torch's and nothing else."""
@@ -146,6 +160,14 @@ class Identity:
 
     def _is_own(self, node: ast.expr, scope: Scope) -> bool:
         return any(isinstance(m, Own) for m in self._names.meanings(node, scope))
+
+
+def _is_lasting(node: ast.expr, scope: Scope) -> bool:
+    """Whether it is a name of the file, or a part of one."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    home = scope.home(node.id) if isinstance(node, ast.Name) else None
+    return home is not None and home.kind == "module"
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:

@@ -29,9 +29,7 @@ _AT_ONCE = 8
 class Lasting:
     """Answers for one text."""
 
-    def __init__(
-        self, names: Names, lives: Lifetimes, parents: Mapping[ast.AST, ast.AST]
-    ) -> None:
+    def __init__(self, names: Names, lives: Lifetimes, parents: Mapping[ast.AST, ast.AST]) -> None:
         self._names = names
         self._lives = lives
         self._parents = parents
@@ -77,14 +75,12 @@ class Lasting:
     def _stacks(self, node: ast.FunctionDef, scope: Scope) -> Iterator[ast.AST]:
         """Stacks of contexts that no `with` is left for: they end when they are freed, or never."""
         for part in ast.walk(node):
-            if isinstance(part, ast.Call) and self._names.paths(part.func, scope) == {_STACK}:
-                if not isinstance(self._parents[part], ast.withitem):
-                    yield part
+            made = isinstance(part, ast.Call) and self._names.paths(part.func, scope) == {_STACK}
+            if made and not isinstance(self._parents[part], ast.withitem):
+                yield part
 
 
-def is_of_record(
-    node: ast.expr, record: str | None, scope: Scope, left: int = _AT_ONCE
-) -> bool:
+def is_of_record(node: ast.expr, record: str | None, scope: Scope, left: int = _AT_ONCE) -> bool:
     """Whether an expression is an attribute of the record of an autograd function, or a part of one."""
     inside = False
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
