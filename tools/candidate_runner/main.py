@@ -24,9 +24,9 @@ from kernelagent.tools.calls.result_form import form_of
 from kernelagent.tools.calls.same_values import same_values
 from kernelagent.tools.calls.surroundings import (
     Surroundings,
+    as_given,
     in_its_thread,
     other_weights,
-    placed_inside,
     settings_of,
 )
 from kernelagent.tools.calls.tensors import NotPortable, dtype_of, open_parcel, parcel
@@ -287,8 +287,8 @@ class Runner:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
         asked = from_data(frame.header["surroundings"], Surroundings)
-        args, kwargs = placed_inside((args, kwargs), asked.inside)
-        pristine = placed_inside(pristine, asked.inside)
+        args, kwargs = as_given((args, kwargs), asked)
+        pristine = as_given(pristine, asked)
         reads = HostReads(str(candidate_file())) if asked.looked_at else None
         before = None if reads is None else self._loaded().kept()
         work = None if reads is None else self._followed()
@@ -300,7 +300,7 @@ class Runner:
         if self._device != "cuda":
             tuning = self._take_configuration(int(frame.header["configuration"]))
         # In the memory of another call they would begin where that one's begin.
-        if frame.header["in_place"] and asked.inside == "no":
+        if frame.header["in_place"] and asked.inside == "no" and asked.given == "tensors":
             args, kwargs = self._in_the_same_memory((args, kwargs))
         given = Writes({str(at): t for at, t in enumerate(tensors_in((args, kwargs)))})
         held = Writes(held_by(self._loaded().instance))

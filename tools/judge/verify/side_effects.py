@@ -154,6 +154,9 @@ class SideEffects:
 
     def in_the_same_form(self, trial: Trial, answer: Answer, asked: Surroundings) -> None:
         """What a result is besides its values; a class of the user's own a candidate cannot return."""
+        if asked.by_identity:
+            # Where a result is an input or a weight itself, it is what that is.
+            return
         inference = asked.gradients == "inference"
         differs = difference(answer.form, trial.expected.form, inference=inference)
         if differs is None:

@@ -11,7 +11,7 @@ import copy
 import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import torch
@@ -24,6 +24,7 @@ from kernelagent.tools.calls.result_form import Part, form_of
 from kernelagent.tools.calls.surroundings import (
     Surroundings,
     as_asked,
+    as_given,
     forward_in,
     in_its_thread,
     other_weights,
@@ -249,7 +250,7 @@ class Oracle:
         """True when the reference answers the same, bit for bit, in these surroundings."""
         usual = self.eager(arguments)
         self._restore(self._module)
-        args, kwargs = _cloned(arguments)
+        args, kwargs = as_given(_cloned(arguments), replace(asked, inside="no"))
 
         def forward() -> Any:
             with self._scope(), self._as_allowed():
