@@ -81,7 +81,7 @@ class Surroundings:
             "parameters": "with inputs that are nn.Parameters and require gradients",
             "tensors": "with plain tensors in the places of its parameters, as by torch.func.functional_call",
         }
-        asked = [self.gradients, self.module]
+        asked: list[str] = [self.gradients, self.module]
         asked += [self.given] if self.given == "parameters" else []
         asked += [self.weights] if self.weights == "tensors" else []
         texts = [parts[key] for key in asked if key in parts]

@@ -27,7 +27,8 @@ class AskedGradients(Flow):
             case ast.UnaryOp(op=ast.Not(), operand=inner):
                 return self.carries(inner, scope)
             case ast.Call(func=ast.Name(id=name), args=given) if name in _ROWS | _WHETHER:
-                return any(self.carries(part, scope) for part in given)
+                whole = name == "any" and all(self._is_whole(part, scope) for part in given)
+                return not whole and any(self.carries(part, scope) for part in given)
         return False
 
     def may(self, parent: ast.AST, child: ast.expr, scope: Scope) -> bool:
@@ -52,6 +53,19 @@ class AskedGradients(Flow):
                 named = isinstance(parent.func, ast.Name) and scope.home(parent.func.id) is None
                 known = named and getattr(parent.func, "id", "") in _ROWS | _WHETHER
                 return known or self.reaches_own(parent, scope)
+        return False
+
+    def _is_whole(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether it is all the answers: whether any gradient is asked for is one question, and both answers are tried."""
+        match node:
+            case ast.Attribute(attr=name):
+                return name == _NAME
+            case ast.Name(id=name):
+                home = scope.home(name)
+                made = [] if home is None else home.bindings[name]
+                return bool(made) and all(
+                    isinstance(b, ast.Attribute) and b.attr == _NAME for b in made
+                )
         return False
 
     def _assign(self, target: ast.expr, value: ast.expr, scope: Scope) -> None:
