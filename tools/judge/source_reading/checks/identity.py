@@ -7,10 +7,11 @@ class they are, and what somebody noted on them depends on the program around it
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kernelagent.tools.judge.source_reading.following.classes import kind_of
 from kernelagent.tools.judge.source_reading.following.names import (
+    Binding,
     Comprehension,
     Imported,
     Kept,
@@ -29,6 +30,8 @@ _CLASSES_OF_TENSORS = frozenset(
 _MAKES_EACH = frozenset({"map", "cast"})
 """What is given a class to make instances with it, or to say what something is."""
 _BY_HASH = frozenset({"set", "frozenset"})
+_TABLES = frozenset({"collections.OrderedDict", "collections.defaultdict"})
+_BY_KEY = frozenset({"get", "setdefault", "pop", "add", "discard", "remove"})
 _FIND = frozenset({"index", "count", "remove"})
 """Methods of lists that compare what they are given, by identity first."""
 
@@ -54,6 +57,8 @@ class Identity:
                 yield from self._of_call(node, scope)
             case ast.Set(elts=parts):
                 yield from (part for part in parts if self._may_be_a_tensor(part, scope))
+            case ast.Subscript(value=table, slice=key) if self._is_table(table, scope):
+                yield from (part for part in (key,) if self._is_given(part, scope))
             case ast.Dict(keys=keys):
                 yield from (key for key in keys if key and self._may_be_a_tensor(key, scope))
             case ast.MatchClass(cls=kind):
@@ -114,6 +119,39 @@ class Identity:
             yield from (a for a in node.args[:1] if not self._plain.holds(a, scope))
         elif isinstance(called, ast.Attribute) and name in _FIND and len(node.args) == 1:
             yield from (a for a in node.args if self._may_be_a_tensor(a, scope))
+        elif isinstance(called, ast.Attribute) and name in _BY_KEY:
+            given = [a for a in node.args[:1] if self._is_given(a, scope)]
+            yield from given if self._is_table(called.value, scope) else ()
+
+    def _is_table(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether it is a dictionary or a set of the text's own that may have tensors for keys."""
+        bindings: Sequence[tuple[Binding, Scope]] = ()
+        if isinstance(node, ast.Attribute):
+            bindings = self._names.attributes.get(node.attr, ())
+        elif isinstance(node, ast.Name) and (home := scope.home(node.id)) is not None:
+            bindings = [(b, home) for b in home.bindings[node.id]]
+        return any(
+            isinstance(b, ast.DictComp | ast.Set | ast.SetComp)
+            or (isinstance(b, ast.Dict) and not (b.keys and all(map(_is_text, b.keys))))
+            or (isinstance(b, ast.Call) and self._makes_a_table(b.func, s))
+            for b, s in bindings
+        )
+
+    def _makes_a_table(self, node: ast.expr, scope: Scope) -> bool:
+        builtin = isinstance(node, ast.Name) and node.id in _BY_HASH | {"dict"}
+        return (builtin and scope.home(getattr(node, "id", "")) is None) or bool(
+            self._names.paths(node, scope) & _TABLES
+        )
+
+    def _is_given(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether it is an argument of a forward or a backward, or something the module holds: no number, no text."""
+        if isinstance(node, ast.Tuple):
+            return any(self._is_given(part, scope) for part in node.elts)
+        if isinstance(node, ast.Name):
+            home = scope.home(node.id)
+            of_call = home is not None and getattr(home.node, "name", "") in ("forward", "backward")
+            return of_call and self._may_be_a_tensor(node, scope)
+        return isinstance(node, ast.Attribute) and self._may_be_a_tensor(node, scope)
 
     def _asks_for_one(self, node: ast.Call, scope: Scope) -> bool:
         """Whether it asks if something has an attribute that neither the text nor a layer of torch's gives it."""
@@ -160,6 +198,10 @@ class Identity:
 
     def _is_own(self, node: ast.expr, scope: Scope) -> bool:
         return any(isinstance(m, Own) for m in self._names.meanings(node, scope))
+
+
+def _is_text(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant)
 
 
 def _is_lasting(node: ast.expr, scope: Scope) -> bool:
