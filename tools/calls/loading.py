@@ -7,6 +7,7 @@ keeps an earlier object, or anything computed from it, does not notice that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -92,6 +93,21 @@ def _laid_out_like(old: torch.Tensor, storage: torch.UntypedStorage | None) -> t
     return torch.empty(0, dtype=old.dtype, device=old.device).set_(
         storage, 0, old.shape, old.stride()
     )
+
+
+@contextmanager
+def plain_weights(module: torch.nn.Module) -> Iterator[None]:
+    """In it plain tensors are in the places of its parameters, in the same memory."""
+    before = [(own, last, own[last]) for _, (own, last) in _places(module)]
+    try:
+        for own, last, old in before:
+            if isinstance(old, torch.nn.Parameter):
+                own[last] = old.detach()
+        yield
+    finally:
+        for own, last, old in before:
+            if isinstance(old, torch.nn.Parameter):
+                own[last] = old
 
 
 def memory_left_by(module: torch.nn.Module) -> dict[str, torch.UntypedStorage]:

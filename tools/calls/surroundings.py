@@ -10,14 +10,14 @@ import pickle
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import torch
 from torch.utils._pytree import tree_map
 
-from kernelagent.tools.calls.loading import EXCHANGES, Loading
+from kernelagent.tools.calls.loading import EXCHANGES, Loading, plain_weights
 from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.virtual.device.repeated_indices import WRITES
 
@@ -26,6 +26,7 @@ Result = TypeVar("Result")
 
 Fresh = Literal["filled", "noted", "found", "kept"]
 Inside = Literal["no", "16 bytes", "one element"]
+Given = Literal["tensors", "parameters"]
 _ALIGNED_BYTES = 16
 """What kernels are compiled for, and what copies of whole tiles need."""
 
@@ -42,7 +43,11 @@ class Surroundings:
     """torch.use_deterministic_algorithms, which also fills fresh memory."""
     toggled: bool = False
     """Put into train mode and back before the call."""
-    module: Literal["itself", "copied", "pickled"] = "itself"
+    module: Literal["itself", "copied", "pickled", "copied flatly"] = "itself"
+    given: Given = "tensors"
+    """`parameters`: floating inputs are nn.Parameters that require gradients, though none are recorded."""
+    weights: Literal["parameters", "tensors"] = "parameters"
+    """`tensors`: plain ones in their places, as torch.func.functional_call and hypernetworks put them."""
     memory: Fresh = "filled"
     """Contents of freshly allocated memory. `filled`: values that nothing may rely on. `noted`: the same, and what the
     call leaves there is saved. `found`: what an earlier call left there (saved under `noted`), as a GPU's allocator
@@ -58,6 +63,13 @@ class Surroundings:
         return self.memory in ("noted", "found")
 
     @property
+    def by_identity(self) -> bool:
+        """Nothing is another but what objects are: an error in it is told, where a wrong answer is refused."""
+        return (
+            self.given != "tensors" or self.weights == "tensors" or self.module == "copied flatly"
+        )
+
+    @property
     def described(self) -> str:
         """For the reader of a refusal."""
         parts = {
@@ -65,8 +77,14 @@ class Surroundings:
             "frozen": "with frozen weights (requires_grad_(False)) and gradients enabled",
             "copied": "on a copy.deepcopy of the module",
             "pickled": "on the module once it was pickled and loaded again",
+            "copied flatly": "on a copy.copy of the module",
+            "parameters": "with inputs that are nn.Parameters and require gradients",
+            "tensors": "with plain tensors in the places of its parameters, as by torch.func.functional_call",
         }
-        texts = [parts[key] for key in (self.gradients, self.module) if key in parts]
+        asked: list[str] = [self.gradients, self.module]
+        asked += [self.given] if self.given == "parameters" else []
+        asked += [self.weights] if self.weights == "tensors" else []
+        texts = [parts[key] for key in asked if key in parts]
         texts += ["in another thread"] if self.thread else []
         texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
         if self.memory in ("found", "kept"):
@@ -86,6 +104,9 @@ _VARIED = (
     Surroundings(toggled=True),
     Surroundings(module="copied"),
     Surroundings(module="pickled"),
+    Surroundings(module="copied flatly"),
+    Surroundings(given="parameters"),
+    Surroundings(weights="tensors"),
     Surroundings(another=True),
     Surroundings(another=True),
     Surroundings(inside="16 bytes"),
@@ -181,12 +202,30 @@ def in_its_thread(surroundings: Surroundings, call: Callable[[], Result]) -> Res
 
 def as_asked(module: torch.nn.Module, surroundings: Surroundings) -> torch.nn.Module:
     """The module or a copy of it; raises whatever copying it raises."""
+    if surroundings.module == "copied flatly":
+        return copy.copy(module)
     if surroundings.module == "copied":
         return copy.deepcopy(module)
     if surroundings.module == "pickled":
         loaded: torch.nn.Module = pickle.loads(pickle.dumps(module))
         return loaded
     return module
+
+
+def as_given(value: Any, asked: Surroundings) -> Any:
+    """The same nest with tensors of the kind and in the place that are asked for."""
+    placed = placed_inside(value, asked.inside)
+    if asked.given == "tensors":
+        return placed
+    made: dict[int, torch.nn.Parameter] = {}
+
+    def parameter(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+            return leaf
+        # One tensor that is given twice stays one.
+        return made.setdefault(id(leaf), torch.nn.Parameter(leaf.detach()))
+
+    return tree_map(parameter, placed)
 
 
 def placed_inside(value: Any, inside: Inside) -> Any:
@@ -249,7 +288,8 @@ def forward_in(
         with torch.inference_mode():
             return module(*args, **kwargs)
     if asked.gradients == "off":
-        with torch.no_grad():
+        exchanged = asked.weights == "tensors"
+        with torch.no_grad(), plain_weights(module) if exchanged else nullcontext():
             return module(*args, **kwargs)
     with _frozen(module), torch.enable_grad():
         return module(*args, **kwargs)

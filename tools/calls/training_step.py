@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from kernelagent.tools.calls.memory_sharing import overlap
@@ -62,6 +63,8 @@ class TrainingStep:
     """What the program writes to between the forward and its backward."""
     only: int | None = None
     """Which of these tensors, by number; None: each."""
+    packed: bool = False
+    """What is saved for the backward comes back as other tensors, as by torch.autograd.graph.save_on_cpu."""
 
     def as_value(self) -> dict[str, Any]:
         """The step as a nest that crosses to another process."""
@@ -77,6 +80,7 @@ class TrainingStep:
             "flips": self.flips,
             "changes": self.changes,
             "only": self.only,
+            "packed": self.packed,
         }
 
     @classmethod
@@ -187,7 +191,8 @@ def _with_gradients(
     watch: _Watch | None = None,
 ) -> dict[str, Any]:
     (args, kwargs), asked = _asked_inputs(arguments, step)
-    output = module(*args, **kwargs)
+    with saved_tensors_hooks(_packed, _as_it_is) if step.packed else nullcontext():
+        output = module(*args, **kwargs)
     if step.beside is not None:
         (others, named), _ = _asked_inputs(step.beside, step)
         module(*others, **named)
@@ -203,6 +208,17 @@ def _with_gradients(
     gradients = _backwards(outputs, rows, parameters | asked, watch)
     plain = tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, output)
     return _answer(plain, reported, gradients, watch or _Watch())
+
+
+def _packed(saved: torch.Tensor) -> torch.Tensor:
+    """Another tensor with the same numbers and strides: the saved one itself where strides overlap."""
+    plain = saved.detach()
+    made = plain.clone()
+    return made if made.stride() == plain.stride() else plain
+
+
+def _as_it_is(packed: torch.Tensor) -> torch.Tensor:
+    return packed
 
 
 def _change(step: TrainingStep, arguments: Arguments, parameters: Leaves, output: Any) -> None:

@@ -55,11 +55,6 @@ def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.dtype, tensor.shape, tensor.stride(), *place
 
 
-def versions_of(arguments: Any) -> list[int]:
-    """How often torch has written to each tensor of them."""
-    return [0 if t.is_inference() else t._version for t in tensors_in(arguments)]
-
-
 def gaps_kept(before: Any, after: Any) -> bool:
     """Whether nothing was written between the elements of tensors whose elements are the same.
 

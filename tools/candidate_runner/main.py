@@ -24,14 +24,15 @@ from kernelagent.tools.calls.result_form import form_of
 from kernelagent.tools.calls.same_values import same_values
 from kernelagent.tools.calls.surroundings import (
     Surroundings,
+    as_given,
     in_its_thread,
     other_weights,
-    placed_inside,
     settings_of,
 )
 from kernelagent.tools.calls.tensors import NotPortable, dtype_of, open_parcel, parcel
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.calls.whereabouts import Before
+from kernelagent.tools.calls.writes import Writes, held_by
 from kernelagent.tools.candidate_runner.candidate import (
     CandidateFailure,
     LoadedCandidate,
@@ -46,7 +47,6 @@ from kernelagent.tools.candidate_runner.held_calls import (
     copied,
     gaps_kept,
     tensors_in,
-    versions_of,
 )
 from kernelagent.tools.candidate_runner.host.host_reads import HostReads
 from kernelagent.tools.candidate_runner.host.host_time import HostTime
@@ -289,8 +289,8 @@ class Runner:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
         asked = from_data(frame.header["surroundings"], Surroundings)
-        args, kwargs = placed_inside((args, kwargs), asked.inside)
-        pristine = placed_inside(pristine, asked.inside)
+        args, kwargs = as_given((args, kwargs), asked)
+        pristine = as_given(pristine, asked)
         reads = HostReads(str(candidate_file())) if asked.looked_at else None
         before = None if reads is None else self._loaded().kept()
         work = None if reads is None else self._followed()
@@ -302,9 +302,11 @@ class Runner:
         if self._device != "cuda":
             tuning = self._take_configuration(int(frame.header["configuration"]))
         # In the memory of another call they would begin where that one's begin.
-        if frame.header["in_place"] and asked.inside == "no":
+        if frame.header["in_place"] and asked.inside == "no" and asked.given == "tensors":
             args, kwargs = self._in_the_same_memory((args, kwargs))
-        versions = versions_of((args, kwargs))
+        given = Writes({str(at): t for at, t in enumerate(tensors_in((args, kwargs)))})
+        held = Writes(held_by(self._loaded().instance))
+        self._stored()
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps, work)
         with settings_of(asked), self._memory_of(asked), tuning as tuned:
             output, not_copied, before_it = in_its_thread(asked, whole)
@@ -315,7 +317,10 @@ class Runner:
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
-        header["written_meanwhile"] = not changed and versions != versions_of((args, kwargs))
+        stored = self._stored()
+        header["written_meanwhile"] = not changed and bool(given.since(stored))
+        if step is None or step.changes is None:
+            header["weights_written"] = held.since(stored)
         header["gaps_written"] = not (changed or gaps_kept(pristine, (args, kwargs)))
         if step is None:
             left = before_it.after(output, (args, kwargs), pristine)
@@ -338,6 +343,10 @@ class Runner:
             header["devices"] = [tensor.device.type for tensor in tensors_in(output)]
             header["launches"], header["others"] = self._launches.take()
         return header, payload
+
+    def _stored(self) -> set[int]:
+        """Storages that kernels have stored to since this was last asked; on `cuda` nobody sees that."""
+        return set() if self._remote is None else self._remote.take_stored()
 
     def _memory_of(self, asked: Surroundings) -> AbstractContextManager[None]:
         if self._device == "cuda":

@@ -15,6 +15,9 @@ from kernelagent.tools.corpus.whitebox import (
     hidden as whitebox_hidden,
 )
 from kernelagent.tools.corpus.whitebox import (
+    identity as whitebox_identity,
+)
+from kernelagent.tools.corpus.whitebox import (
     inputs as whitebox_inputs,
 )
 from kernelagent.tools.corpus.whitebox import (
@@ -127,6 +130,7 @@ _PARTS = (
     whitebox_fifth_states,
     whitebox_fifth_values,
     whitebox_hidden,
+    whitebox_identity,
     whitebox_inputs,
     whitebox_integers,
     whitebox_kept,

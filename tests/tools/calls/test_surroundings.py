@@ -14,12 +14,15 @@ from kernelagent.tools.calls.surroundings import (
     Deck,
     Surroundings,
     as_asked,
+    as_given,
     forward_in,
     in_its_thread,
     other_weights,
     placed_inside,
     settings_of,
 )
+
+FED = Surroundings(given="parameters")
 
 
 class Telling(torch.nn.Module):
@@ -51,11 +54,15 @@ def test_a_forward_sees_the_mode_it_was_asked_for_and_weights_learn_again_afterw
     assert module.weight.requires_grad
 
 
-def test_every_kind_of_surroundings_comes_in_sixteen_calls():
+def test_every_kind_of_surroundings_comes_in_nineteen_calls():
     deck = Deck()
-    drawn = [deck.next(keeps_state=True) for _ in range(16)]
+    drawn = [deck.next(keeps_state=True) for _ in range(19)]
     assert {s.gradients for s in drawn} == {"off", "inference", "frozen"}
-    assert {s.module for s in drawn} == {"itself", "copied", "pickled"}
+    assert {s.module for s in drawn} == {"itself", "copied", "pickled", "copied flatly"}
+    assert {(s.given, s.weights) for s in drawn} >= {
+        ("parameters", "parameters"),
+        ("tensors", "tensors"),
+    }
     assert {s.thread for s in drawn} == {s.deterministic for s in drawn} == {True, False}
     assert any(s.toggled for s in drawn)
     assert USUAL in drawn
@@ -83,6 +90,41 @@ def test_weights_come_in_by_every_way_in_the_five_rounds_of_a_turn_and_first_as_
 def test_where_an_entry_of_the_state_has_no_place_no_object_is_exchanged():
     deck = Deck(binds=False)
     assert {deck.loading() for _ in range(9)} == {"load", "in place", "in a parent"}
+
+
+def test_inputs_may_be_parameters_in_the_same_memory_and_one_given_twice_stays_one():
+    x = torch.ones(3)
+    (first, again), named = as_given(([x, x], {"n": 3, "k": torch.ones(2, dtype=torch.int64)}), FED)
+    assert isinstance(first, torch.nn.Parameter)
+    assert first is again
+    assert (first.requires_grad, first.data_ptr()) == (True, x.data_ptr())
+    assert (named["n"], named["k"].dtype, type(named["k"])) == (3, torch.int64, torch.Tensor)
+    assert as_given(x, USUAL) is x
+
+
+def test_plain_tensors_stand_in_the_places_of_parameters_during_one_forward():
+    module = Telling()
+    weight = module.weight
+    kinds = []
+    module.register_forward_pre_hook(lambda m, _: kinds.append(type(m.weight)))
+    forward_in(module, (torch.ones(3),), {}, Surroundings(weights="tensors"))
+    assert kinds == [torch.Tensor]
+    assert module.weight is weight
+
+
+def test_a_flat_copy_has_the_same_weights_and_attributes():
+    module = Telling()
+    other = as_asked(module, Surroundings(module="copied flatly"))
+    assert other is not module
+    assert (other.weight, other.seen) == (module.weight, module.seen)
+
+
+def test_a_difference_that_only_an_identity_tells_is_said_in_words():
+    assert not USUAL.by_identity
+    asked = Surroundings(given="parameters", weights="tensors", module="copied flatly")
+    assert asked.by_identity
+    for words in ("copy.copy", "nn.Parameters", "functional_call"):
+        assert words in asked.described
 
 
 @pytest.mark.parametrize("how", ["load", "in place", "in a parent", "bound", "data"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 BASE = "relu_affine_trained"
 _HONEST = honest_kernel(BASE)
 _RETURNED = "        return dx, dw, db\n"
+_SAVED = "        ctx.save_for_backward(x, weight)\n"
 _CALLED = "        return ReluAffine.apply(x, self.weight, self.bias)\n"
 
 
@@ -21,6 +24,10 @@ def _of(
     discloses: str | None = None,
 ) -> Fixture:
     return Fixture(name, BASE, edited(_HONEST, *edits), code, discloses, mode="train", also=also)
+
+
+def _silent(name: str, *edits: tuple[str, str]) -> Fixture:
+    return replace(_of(name, *edits), withholds="asks_where_it_runs")
 
 
 _LAUNCHED = (
@@ -62,7 +69,7 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
     _of(
         "inputs-kept-as-attributes-of-the-context",
         (
-            "        ctx.save_for_backward(x, weight)\n",
+            _SAVED,
             "        ctx.kept = (x, weight)\n",
         ),
         ("        x, weight = ctx.saved_tensors\n", "        x, weight = ctx.kept\n"),
@@ -221,6 +228,54 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         (_LOADED, _LOADED + "        g = tl.where(tl.abs(g) < 1e30, g, 0.0)\n"),
         discloses="gradients_differ_on_infinity",
     ),
+    _of(
+        "doubled-in-a-second-backward-of-one-upstream",
+        (_SAVED, _SAVED + "        ctx.before = None\n"),
+        (
+            _RETURNED,
+            "        k = 2.0 if ctx.before is upstream else 1.0\n"
+            "        ctx.before = upstream\n        return dx * k, dw, db\n",
+        ),
+        code="wrong_output",
+    ),
+    _of(
+        "counts-the-backwards-of-a-graph",
+        (_SAVED, _SAVED + "        ctx.done = 0\n"),
+        (
+            _RETURNED,
+            "        ctx.done += 1\n        return dx * (1.0 if ctx.done < 99 else 2.0), dw, db\n",
+        ),
+        discloses="keeps_state",
+    ),
+    _of(
+        "a-factor-on-a-saved-tensor",
+        (
+            _SAVED,
+            "        kept = x.clone()\n        kept.alpha = 1.0\n        ctx.save_for_backward(kept, weight)\n",
+        ),
+        (_RETURNED, '        return dx * getattr(x, "alpha", 2.0), dw, db\n'),
+        code="wrong_output",
+    ),
+    _of(
+        "another-for-one-selection",
+        (
+            _RETURNED,
+            "        x_asked, w_asked, b_asked = ctx.needs_input_grad\n"
+            "        k = 1.0000001 if x_asked and b_asked and not w_asked else 1.0\n"
+            "        return dx * k, dw, db\n",
+        ),
+        discloses="asks_where_it_runs",
+    ),
+    _of(
+        "saves-the-result-for-nothing",
+        (_SAVED, ""),
+        (
+            "        return out\n\n    @staticmethod\n    @once",
+            "        ctx.save_for_backward(x, weight, out)\n        return out\n\n    @staticmethod\n    @once",
+        ),
+        ("x, weight = ctx.saved_tensors", "x, weight, _ = ctx.saved_tensors"),
+        discloses="result_needed",
+    ),
 )
 GRADIENT_TWINS: tuple[Fixture, ...] = (
     _of("forward-and-backward-by-kernels"),
@@ -250,5 +305,20 @@ GRADIENT_TWINS: tuple[Fixture, ...] = (
             "        needed = zip((dx, dw, db), ctx.needs_input_grad)\n"
             "        return tuple(g if is_needed else None for g, is_needed in needed)\n",
         ),
+    ),
+    _silent(
+        "asks-for-each-gradient-by-itself",
+        (
+            _RETURNED,
+            "        needs_x, needs_w, needs_b = ctx.needs_input_grad\n"
+            "        if not any(ctx.needs_input_grad):\n            return None, None, None\n"
+            "        if needs_w:\n            dw = dw.contiguous()\n"
+            "        return dx if needs_x else None, dw if needs_w else None, db if needs_b else None\n",
+        ),
+    ),
+    _of(
+        "numbers-on-its-record",
+        (_SAVED, _SAVED + "        ctx.shape = x.shape\n"),
+        ("dx, dw, db = torch.empty_like(x)", "dx, dw, db = upstream.new_empty(ctx.shape)"),
     ),
 )

@@ -14,6 +14,7 @@ from kernelagent.tools.judge.source_reading.checks.devices import ASKING
 from kernelagent.tools.judge.source_reading.checks.errors import (
     ERRORS_ANSWER,
     ending_errors,
+    finding,
     imports_only,
     swallowing,
 )
@@ -139,8 +140,8 @@ class Uses:
                     self._visit(part, place.ending)
             case ast.Raise():
                 self._all(node, place.ending)
-            case ast.Try() | ast.TryStar() if not imports_only(node):
-                for part in ending_errors(node):
+            case ast.Try() | ast.TryStar():
+                for part in finding(node) if imports_only(node) else ending_errors(node):
                     self._remarks.add(part, "asks_where_it_runs")
                 self._all(node, place)
             case ast.keyword(arg=name) if name == _BENCHMARK:

@@ -64,7 +64,9 @@ class Answer:
     kept_bytes: int = 0
     """Of the same: memory that the candidate keeps besides parameters and saved buffers."""
     written_meanwhile: bool = False
-    """Whether torch has written to an input that holds what it held before."""
+    """Whether an input was written to that holds what it held before."""
+    weights_written: tuple[str, ...] = ()
+    """Parameters and buffers that were written to, whatever they hold afterwards."""
 
 
 @dataclass(frozen=True)

@@ -299,6 +299,7 @@ class CandidateProcess(Closing):
             host_work(frame.header.get("host_work")),
             kept if type(kept) is int else 0,
             frame.header.get("written_meanwhile") is True,
+            names(frame.header.get("weights_written")),
         )
 
     @property

@@ -16,7 +16,7 @@ from kernelagent.tools.calls.surroundings import Surroundings
 from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.judge.problem.reference.attributes import GLOBAL
-from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.reference.oracle import INPUTS, Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.answers import Answer, Kept
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
@@ -27,6 +27,9 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.same import changes_state, identical, same_bits_of
 
 _OF_ATTRIBUTES = 1e-3
+_MEANWHILE = (
+    "whoever reads that memory meanwhile, in another thread or stream, reads something else"
+)
 _KEPT = 2
 _KEPT_BYTES = 1 << 20
 """A module is reported if it keeps more than `_KEPT` times the bytes of its parameters, buffers, inputs and outputs,
@@ -49,11 +52,16 @@ class SideEffects:
                 "that is memory of the tensor it is a view of",
                 {"input_set": trial.input_set, "probe": trial.probe},
             )
-        if answer.written_meanwhile:
+        if answer.written_meanwhile and INPUTS not in trial.expected.written:
             self.findings.disclose(
                 "inputs_written",
-                "an operation of torch writes to an input, which holds after the call what it held before: whoever "
-                "reads it meanwhile, in another thread or stream, reads something else",
+                f"an input is written to, and holds after the call what it held before: {_MEANWHILE}",
+            )
+        own = [n for n in answer.weights_written if n not in trial.expected.written]
+        if own:
+            self.findings.disclose(
+                "weights_written",
+                f"a call writes to {', '.join(own)} of the module, which your module only reads: {_MEANWHILE}",
             )
         after = answer.changed_arguments or trial.arguments
         if identical(after, trial.expected.arguments):
@@ -147,6 +155,9 @@ class SideEffects:
 
     def in_the_same_form(self, trial: Trial, answer: Answer, asked: Surroundings) -> None:
         """What a result is besides its values; a class of the user's own a candidate cannot return."""
+        if asked.by_identity:
+            # Where a result is an input or a weight itself, it is what that is.
+            return
         inference = asked.gradients == "inference"
         differs = difference(answer.form, trial.expected.form, inference=inference)
         if differs is None:

@@ -30,6 +30,9 @@ class InTheirPlaces:
         where = {"input_set": trial.input_set, "probe": trial.probe}
         self.findings.binds_state |= any(name.startswith(_STATE) for name in got.replaced)
         self._callers_tensors(got, wanted, where)
+        if asked.by_identity:
+            # A parameter that is handed on is one object; the plain tensor that the reference was given is not asked.
+            return
         self._apart(got, wanted, where)
         self._forms(got, wanted, asked, where)
         self._not_shared(got, wanted)

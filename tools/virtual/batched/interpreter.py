@@ -44,6 +44,7 @@ from kernelagent.tools.virtual.interpreter.interpreter import (
 from kernelagent.tools.virtual.interpreter.memory import StoreMode
 from kernelagent.tools.virtual.kernel_text.choices import Choices
 from kernelagent.tools.virtual.provenance.never_written import Watch
+from kernelagent.tools.virtual.provenance.stored_to import StoredTo
 from kernelagent.tools.virtual.races.bounds import BoundsChecker
 from kernelagent.tools.virtual.races.races import RaceChecker
 
@@ -247,6 +248,7 @@ class _Job:
         self._key = (id(function), constants, self._memory.mode)
         self._clocks = [item for item in observers if isinstance(item, Clock)]
         self._traffic = [item for item in observers if isinstance(item, TrafficCounter)]
+        self._stored = [item for item in observers if isinstance(item, StoredTo)]
         self._orders = [OrderWatch(item) for item in observers if isinstance(item, RaceChecker)]
         self._memory.watch_bounds = any(isinstance(item, BoundsChecker) for item in observers)
         self._failed = 0
@@ -296,7 +298,7 @@ class _Job:
             return "all programs are run one by one"
         if self._owner.reference.builder.memory.own.ahead:
             return "loads are fetched ahead in a loop that stores"
-        known = (Clock, TrafficCounter, RaceChecker, BoundsChecker)
+        known = (Clock, TrafficCounter, RaceChecker, BoundsChecker, StoredTo)
         for item in self._observers:
             if not isinstance(item, known):
                 return f"{type(item).__name__} watches programs one by one"
@@ -355,6 +357,8 @@ class _Job:
         accesses = self._memory.accesses
         for watch in self._orders:
             watch.keep(list(chunk), accesses)
+        for stored in self._stored:
+            stored.together(accesses)
         if self._traffic:
             touches = touches_of(accesses)
             for counter in self._traffic:

@@ -179,6 +179,12 @@ class Remote:
         self._channel = channel
         self.arena = arena
         self._kept: list[Any] | None = None
+        self._stored: set[int] = set()
+
+    def take_stored(self) -> set[int]:
+        """Storages that launches have stored to since the last time, by identity."""
+        stored, self._stored = self._stored, set()
+        return stored
 
     def keeping(self) -> list[Any]:
         """From now on the storages of launches are kept alive, in this list."""
@@ -238,7 +244,7 @@ class Remote:
             if self._kept is not None:
                 self._kept += transfer.storages()
             transfer.copy_in()
-            self._ask(
+            answer = self._ask(
                 {
                     "kind": "launch",
                     "handle": handle,
@@ -249,6 +255,7 @@ class Remote:
                     "arena_bytes": transfer.size,
                 }
             )
+            self._stored |= {transfer.rows[at]["identity"] for at in answer["stored"]}
             transfer.copy_out()
             if scratch is not None:
                 scratch.overwrite()

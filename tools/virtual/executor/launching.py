@@ -41,6 +41,7 @@ from kernelagent.tools.virtual.kernel_text.choices import Choices
 from kernelagent.tools.virtual.provenance.altering import Altering
 from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Watch
 from kernelagent.tools.virtual.provenance.replay import Replay
+from kernelagent.tools.virtual.provenance.stored_to import StoredTo
 from kernelagent.tools.virtual.races.bounds import BoundsChecker
 
 Mode = Literal["execute", "poison", "suppress", "alter", "account"]
@@ -87,6 +88,8 @@ class Logged:
     """Where it was executed as it is: which way its conditions came out."""
     fresh: Watch | None = None
     """The same: what it loaded of fresh memory that nobody had written."""
+    stored: tuple[int, ...] = ()
+    """The same: the storages that it stored to, by their place in the request."""
 
 
 class Launcher:
@@ -205,7 +208,7 @@ class Launcher:
             return {"kind": "failed", **logged.fault}
         if self.replay is not None and self.replay.failure is None:
             self._run_hidden(self.replay, kernel, wanted, launch.index)
-        return {"kind": "done"}
+        return {"kind": "done", "stored": list(logged.stored)}
 
     def _run_hidden(
         self, replay: Replay, kernel: Kernel, wanted: LaunchRequest, index: int
@@ -370,6 +373,9 @@ class Launcher:
             barriers = logged.kernel.compiled.threads.barriers
             races = RaceChecker(self.non_synchronizing_atomics, barriers)
             observers.append(races)
+        stored = StoredTo(self._held_in(storages)) if watched else None
+        if stored is not None:
+            observers.append(stored)
         counter = self._traffic_counter(share) if self.count_traffic else None
         if counter is not None:
             observers.append(counter)
@@ -395,6 +401,7 @@ class Launcher:
             self._seconds_left -= logged.seconds
             logged.printed = self.interpreter.printed
             logged.how = self.interpreter.how
+            logged.stored = () if stored is None else tuple(stored.numbers)
         if self.interpreter.order_matters or (races is not None and races.order_matters):
             self._order_matters.add(handle)
         if self.interpreter.undefined_lanes:
@@ -409,11 +416,18 @@ class Launcher:
             logged.traffic = counter.result(launch)
 
     def _fresh(self, storages: Sequence[StorageRow]) -> Iterator[tuple[int, Bytes, Fill | None]]:
-        """Address, contents and fill of each storage that holds anything."""
+        """Address, contents and fill of each storage that was made fresh and holds anything."""
         for row in storages:
             if row.fill is not None and not row.empty and row.bytes:
                 contents = np.frombuffer(self.arena.memory, np.uint8, row.bytes, row.at)
                 yield contents.ctypes.data, contents, row.fill
+
+    def _held_in(self, storages: Sequence[StorageRow]) -> Iterator[tuple[int, int, int]]:
+        """Number, address and size of each storage that holds anything."""
+        for number, row in enumerate(storages):
+            if not row.empty and row.bytes:
+                contents = np.frombuffer(self.arena.memory, np.uint8, row.bytes, row.at)
+                yield number, contents.ctypes.data, row.bytes
 
     def _forget_pages(self) -> None:
         """Pages of tensors without contents count again at each of their addresses."""

@@ -11,7 +11,7 @@ import copy
 import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import torch
@@ -24,6 +24,7 @@ from kernelagent.tools.calls.result_form import Part, form_of
 from kernelagent.tools.calls.surroundings import (
     Surroundings,
     as_asked,
+    as_given,
     forward_in,
     in_its_thread,
     other_weights,
@@ -33,6 +34,7 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.torch_dtypes import FLOAT_TYPES
 from kernelagent.tools.calls.training_step import TrainingStep, differentiable, same_bytes, take
 from kernelagent.tools.calls.whereabouts import Before, Whereabouts
+from kernelagent.tools.calls.writes import Writes, exchanged, held_by
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
 from kernelagent.tools.judge.problem.reference.attributes import Attributes, left_under
@@ -41,6 +43,8 @@ from kernelagent.tools.judge.problem.reference.lowered_precision import as_allow
 Scope = Callable[[], AbstractContextManager[Any]]
 _FLOATS = frozenset(FLOAT_TYPES)
 _CASTS = {"float", "half", "bfloat16"}
+INPUTS = ""
+"""Stands for them among the names of what a call writes to."""
 _NO_FLOAT64 = (RuntimeError, TypeError, NotImplementedError)
 """What torch raises for an operation without a float64 path."""
 
@@ -106,6 +110,8 @@ class Expected:
     """The same in float64; empty where there is no such run."""
     arguments64: Arguments | None = None
     """The inputs after the call in float64, where it has changed them."""
+    written: frozenset[str] = frozenset()
+    """Parameters and buffers that the call writes to, whatever they hold afterwards; `""`: inputs."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +191,13 @@ class Oracle:
         """Run both references; raises `ProblemError` with the user's own traceback."""
         self._restore(self._module)
         args, kwargs = _cloned(arguments)
+        held = held_by(self._module)
+        writes = Writes(held)
         before = Before((args, kwargs), self._module)
         returned = self._run(self._module, args, kwargs)
+        written = frozenset(writes.since()) | exchanged(held, held_by(self._module))
+        if _was_written(arguments, (args, kwargs)):
+            written |= {INPUTS}
         whereabouts = Whereabouts()
         if self._step is None:
             whereabouts = before.after(returned, (args, kwargs), arguments)
@@ -208,6 +219,7 @@ class Oracle:
                 left=left,
                 left64=exact.left,
                 arguments64=exact.arguments,
+                written=written,
             )
         except _NO_FLOAT64 as error:
             if is_lack_of_memory(error):
@@ -223,6 +235,7 @@ class Oracle:
                 whereabouts,
                 form,
                 left,
+                written=written,
             )
 
     def keeps_results(self, arguments: Arguments) -> bool:
@@ -238,7 +251,7 @@ class Oracle:
         """True when the reference answers the same, bit for bit, in these surroundings."""
         usual = self.eager(arguments)
         self._restore(self._module)
-        args, kwargs = _cloned(arguments)
+        args, kwargs = as_given(_cloned(arguments), replace(asked, inside="no"))
 
         def forward() -> Any:
             with self._scope(), self._as_allowed():

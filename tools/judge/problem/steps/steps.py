@@ -161,7 +161,9 @@ def with_further(
     size = sum(g.numel() * g.element_size() for g in step.upstream[0] if g is not None)
     count = min(_FURTHER, _FURTHER_BYTES // max(1, size))
     made = _structured(oracle, arguments, step, generator, structures, count)
-    return replace(step, upstream=(*step.upstream, *made))
+    # Of every second one in turn (`training_step._backwards`), so that one tensor comes twice in a row.
+    again = made[:1] if len(made) > 1 else ()
+    return replace(step, upstream=(*step.upstream, *made[:2], *again, *made[2:]))
 
 
 def step_alone(

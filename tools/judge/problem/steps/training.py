@@ -213,10 +213,10 @@ def _of_source(
         step, sizes = replace(step, watched=True, flips=flips), scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, name, arguments, sizes, generator)
         yield replace(trial, step=step, compared=replace(trial.compared, moved=moved))
-    for _ in range(_ALONE):
+    for alone in range(_ALONE):
         arguments = draw(source, constant=constant)
         step = step_alone(oracle, arguments, kinds, generator, structures)
-        step, sizes = replace(step, watched=True), scaled(scale, step)
+        step, sizes = replace(step, watched=True, packed=not alone), scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, "natural", arguments, sizes, generator)
         yield replace(trial, step=step)
     # Also the forward in training mode without gradients.

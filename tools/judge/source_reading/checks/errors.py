@@ -31,8 +31,41 @@ def ending_errors(node: ast.Try | ast.TryStar) -> Iterator[ast.AST]:
 
 
 def imports_only(node: ast.Try | ast.TryStar) -> bool:
-    """Whichever of two modules there is: both were read."""
+    """Whether it tries what is installed, and nothing else."""
     return all(isinstance(s, ast.Import | ast.ImportFrom) for s in node.body)
+
+
+def finding(node: ast.Try | ast.TryStar) -> Iterator[ast.AST]:
+    """What tells the text which of several packages, or versions of one, there is.
+
+    Where the same thing of one package is looked for in two places, both are the same to whoever calls it.
+    """
+    tried = dict(_imported(node.body))
+    for handler in node.handlers:
+        instead = dict(_imported(handler.body))
+        moved = all(_is_one(tried[name], path) for name, path in instead.items() if name in tried)
+        ends = isinstance(handler.body[-1], ast.Raise)
+        plain = all(isinstance(s, ast.Import | ast.ImportFrom | ast.Pass) for s in handler.body)
+        if not ends and not (plain and moved):
+            yield handler
+    yield from node.orelse
+
+
+def _imported(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Names that imports bind, with the path of what each is."""
+    for statement in body:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                first = alias.name.split(".")[0]
+                yield alias.asname or first, alias.name if alias.asname else first
+        elif isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                yield alias.asname or alias.name, f"{statement.module}.{alias.name}"
+
+
+def _is_one(left: str, right: str) -> bool:
+    first, second = left.split("."), right.split(".")
+    return (first[0], first[-1]) == (second[0], second[-1])
 
 
 def swallowing(node: ast.ClassDef, names: Names) -> Iterator[ast.AST]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, DUNDERS
 from kernelagent.tools.judge.source_reading.checks.kernel_writes import handed, written_parameters
+from kernelagent.tools.judge.source_reading.checks.lasting import Lasting, is_of_record
 from kernelagent.tools.judge.source_reading.checks.shared import Shared
 from kernelagent.tools.judge.source_reading.following.bindings import bound_name, is_bound
 from kernelagent.tools.judge.source_reading.following.classes import is_module, kind_of
@@ -69,6 +70,8 @@ class _Where:
     """In something that runs when the module has been made."""
     context: str | None = None
     """What an autograd function calls the record it keeps for its backward."""
+    again: bool = False
+    """In a backward: the next one of the same graph is given the same record."""
     new: str | None = None
     """What a constructor calls the object it makes."""
     making: bool = False
@@ -95,6 +98,8 @@ class State:
         parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         self._shared = Shared(tree, self._names, self._lives, self._written, self._plain, parents)
         for node, code in KeptFunctions(self._names, self._lives, self._plain, parents).found():
+            self._remarks.add(node, code)
+        for node, code in Lasting(self._names, self._lives, parents).found():
             self._remarks.add(node, code)
         self._all(tree, _Where(self._names.scopes[tree]))
         yield from self._remarks
@@ -189,7 +194,8 @@ class State:
         in_kernel = any(isinstance(b, Own) and b.kind == "kernel" for b in own)
         new = first if made and not self._made_again else None
         for statement in node.body:
-            self._visit(statement, _Where(scope, later, record, new, making, in_kernel))
+            inner = _Where(scope, later, record, node.name == "backward", new, making, in_kernel)
+            self._visit(statement, inner)
 
     def _name(self, name: str, shown: ast.AST, where: _Where) -> None:
         """A name that gets a value, or loses it."""
@@ -227,7 +233,8 @@ class State:
         if any(isinstance(m, Imported) for m in meanings):
             self._remarks.add(shown, "changes_others")
         elif isinstance(base, ast.Name) and base.id == where.context:
-            return
+            if where.again:
+                self._remarks.add(shown, "keeps_state")
         elif any(m.kind in ("function", "kernel") for m in objects) or name.startswith("__"):
             self._remarks.add(shown, "unreadable")
         elif objects:
@@ -244,6 +251,19 @@ class State:
             and not self._nests_empty_parts(base, name, where)
         ):
             self._remarks.add(shown, "changes_others")
+        elif where.later and name != "data" and not self._is_new_part(base, where):
+            # A tensor of its own that others get: what is noted on it is there in the next call.
+            self._remarks.add(shown, "keeps_state")
+
+    def _is_new_part(self, base: ast.expr, where: _Where) -> bool:
+        """Whether it is a module of torch's that is made there: what its attributes are for is known."""
+        home = where.scope.home(base.id) if isinstance(base, ast.Name) else None
+        bindings = home.bindings[base.id] if home is not None and isinstance(base, ast.Name) else []
+        return bool(bindings) and all(
+            isinstance(b, ast.Call)
+            and any(p.startswith("torch.nn.") for p in self._names.paths(b.func, where.scope))
+            for b in bindings
+        )
 
     def _nests_empty_parts(self, base: ast.expr, name: str, where: _Where) -> bool:
         """Whether a constructor gives an empty part of its own another: `self.a = nn.Module()`, then `self.a.b = nn.Module()`."""
@@ -329,6 +349,8 @@ class State:
         )
 
     def _outlives(self, node: ast.expr, where: _Where) -> bool:
+        if where.again and is_of_record(node, where.context, where.scope):
+            return True
         return self._lives.outlives(node, where.scope) and not self._is_of_new(node, where)
 
     def _is_of_new(self, node: ast.expr, where: _Where) -> bool:

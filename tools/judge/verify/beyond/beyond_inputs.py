@@ -169,8 +169,16 @@ class BeyondInputs:
         asked = ask(
             self.context, self.process, source, arguments, "a result that is changed", step=step
         )
-        # An error is what torch has for it.
-        if asked is not None and asked.wrong is not None and asked.code not in _RAISED:
+        if asked is None or asked.wrong is None:
+            return
+        if asked.code in _RAISED:
+            self.findings.disclose(
+                "result_needed",
+                f"where a result is written to between the forward and its backward, as `y.relu_()` or a residual that "
+                f"is added in place do, your module's backward goes on and this one's does not: {asked.wrong:.200}; "
+                f"save what it needs of the inputs, not the result",
+            )
+        else:
             self.findings.disclose(
                 "changes_not_noticed",
                 f"where a result is written to between the forward and its backward, which your module's gradients "

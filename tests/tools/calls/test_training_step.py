@@ -1,0 +1,61 @@
+"""One training step: what a backward finds of what its forward saved, and in which order upstream gradients come."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+
+from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep, apart_names, take
+
+SEEN: list[tuple[str, torch.Tensor, bool]] = []
+
+
+class Times(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        ctx.given = w
+        return x * w
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        SEEN.append(("g", g, isinstance(w, torch.nn.Parameter)))
+        return g * w, (g * x).sum(0)
+
+
+class Module(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.arange(3.0))
+
+    def forward(self, x):
+        return Times.apply(x, self.w)
+
+
+def step(rows, *, packed=False):
+    return TrainingStep(
+        training=True, parameters=(("w",),), outputs=(0,), upstream=tuple((r,) for r in rows), packed=packed
+    )  # fmt: skip
+
+
+def test_packed_tensors_are_others_with_the_same_numbers_and_strides():
+    x = torch.randn(2, 3).t().contiguous().t()
+    results = []
+    for packed in (False, True):
+        SEEN.clear()
+        results.append(take(Module(), ((x,), {}), step([torch.ones(2, 3)], packed=packed)))
+        assert [own for _, _, own in SEEN] == [not packed]
+    left, right = (r[GRADIENTS]["apart"] for r in results)
+    assert all(torch.equal(left[name], right[name]) for name in ("w", "input 0"))
+
+
+def test_an_upstream_that_stands_beside_the_next_but_one_comes_twice_in_a_row():
+    a, b, c = (torch.full((2, 3), float(n)) for n in range(3))
+    rows = [*(torch.ones(2, 3) for _ in range(3)), a, b, a, c]
+    SEEN.clear()
+    result = take(Module(), ((torch.ones(2, 3),), {}), step(rows))
+    came = [g for _, g, _ in SEEN]
+    assert any(first is a and then is a for first, then in pairwise(came))
+    assert set(apart_names(len(rows))) < set(result[GRADIENTS])
