@@ -98,7 +98,7 @@ def _laid_out_like(old: torch.Tensor, storage: torch.UntypedStorage | None) -> t
 @contextmanager
 def plain_weights(module: torch.nn.Module) -> Iterator[None]:
     """In it plain tensors are in the places of its parameters, in the same memory."""
-    before = [(own, last, own[last]) for _, (own, last) in _places(module)]
+    before = [(own, last, own[last]) for _, (own, last) in places(module)]
     try:
         for own, last, old in before:
             if isinstance(old, torch.nn.Parameter):
