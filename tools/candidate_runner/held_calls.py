@@ -52,7 +52,8 @@ def can_take(held: Held, fresh: Any) -> bool:
 
 def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
     place = tensor.storage_offset(), tensor.untyped_storage().nbytes()
-    return tensor.dtype, tensor.shape, tensor.stride(), *place
+    # A parameter that an earlier call was given is none of this one's.
+    return type(tensor), tensor.dtype, tensor.shape, tensor.stride(), *place
 
 
 def gaps_kept(before: Any, after: Any) -> bool:

@@ -51,15 +51,32 @@ def _by_parts(line: str) -> str | None:
 
 
 def _by_terms(line: str) -> str | None:
-    """A long sum or product that is assigned, a term to a line; None for any other line."""
+    """A long sum or product that is assigned, or an argument, a term to a line; None for any other line."""
     target, equals, value = line.partition(" = ")
     indent = " " * (len(line) - len(line.lstrip()))
+    if not equals and line.endswith(","):
+        # Within the brackets of a call, which are open already.
+        terms = [line.strip()]
+        for operators in ("+-", "*/"):
+            longest = _LONGEST - len(indent)
+            terms = [
+                part
+                for term in terms
+                for part in (_cut(term, operators) if len(term) > longest else [term])
+            ]
+        return f"\n{indent}    ".join([indent + terms[0], *terms[1:]]) if terms[1:] else None
     cuts = _between_terms(value, "+-") or _between_terms(value, "*/")
     if not (target.strip().isidentifier() and equals and cuts):
         return None
-    terms = [value[a:b].strip() for a, b in pairwise([0, *cuts, len(value)])]
+    terms = _cut(value, "+-") if _between_terms(value, "+-") else _cut(value, "*/")
     inner = "\n".join(_opened(f"{indent}    {term}") for term in terms)
     return f"{target} = (\n{inner}\n{indent})"
+
+
+def _cut(text: str, operators: str) -> list[str]:
+    """The terms, each but the first with its operator before it."""
+    cuts = _between_terms(text, operators)
+    return [text[a:b].strip() for a, b in pairwise([0, *cuts, len(text)])]
 
 
 def _between_terms(text: str, operators: str) -> list[int]:

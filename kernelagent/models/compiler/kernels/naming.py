@@ -152,9 +152,15 @@ def identifier(text: str) -> str:
     return f"{plain}_" if keyword.iskeyword(plain) else plain
 
 
+def path_of(host: str) -> str:
+    """The path of a tensor as the host has it: `0.running_mean` of `self.get_submodule("0").running_mean`."""
+    got = re.fullmatch(r"""self\.get_\w+\(["'](.*?)["']\)(.*)""", host)
+    return f"{got[1]}{got[2]}" if got else host.removeprefix("self.")
+
+
 def label(host: str) -> str:
-    """The last word of a tensor's path that is no number: `self.get_buffer("0.running_mean")`."""
-    path = host.split('"')[1] if '"' in host else host.removeprefix("self.").split("(")[-1]
+    """The last word of a tensor's path that is no number."""
+    path = path_of(host).split("(")[-1]
     words = [word for word in identifier(path).split(".") if word]
     last = path.replace("[", ".").replace("]", "").split(".")
     plain = [word for word in last if word and not word.isdigit()]

@@ -146,8 +146,11 @@ def _assigned(step: Any) -> list[str]:
 def _attribute(path: str, kind: str) -> str:
     if all(part.isidentifier() for part in path.split(".")):
         return f"self.{path}"
+    part, _, name = path.rpartition(".")
+    if part and name.isidentifier():
+        # A number in the path: torch has a getter for those.
+        return f'self.get_submodule("{part}").{name}'
     getter = "get_parameter" if kind == "parameter" else "get_buffer"
-    # A number in the path: torch has a getter for those.
     return f'self.{getter}("{path}")'
 
 

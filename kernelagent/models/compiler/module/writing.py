@@ -18,6 +18,7 @@ from kernelagent.models.compiler.kernels.naming import (
     identifier,
     kernel_name,
     local_names,
+    path_of,
     renamed,
     unique,
 )
@@ -347,9 +348,9 @@ class Writer:
     ) -> str:
         kernel = program.kernels[step.kernel]
         plain = rewrite(kernel, self._what)
-        hosts = {
-            p: identifier(h.removeprefix("self.").replace(".", "_")) for p, h in tensors.items()
-        }
+        paths = {p: path_of(h).replace(".", "_") for p, h in tensors.items()}
+        # What stands in a sequence has a number for a name.
+        hosts = {p: identifier(f"layer_{t}" if t[0].isdigit() else t) for p, t in paths.items()}
         names = local_names(kernel, plain.body, _distinct(hosts))
         body = "\n".join(ast.unparse(renamed(s, names)) for s in plain.body)
         read = {n.id for n in ast.walk(ast.parse(body)) if isinstance(n, ast.Name)}

@@ -50,6 +50,8 @@ def decided(lines: str, most: int = 800, tried=(1, 96, 769)):
         ("more = rows % 79 // 78", lambda n: n % 79 == 78),
         ("more = x.numel() // 128 % 101 == 55", lambda n: n % 101 == 55),
         ("more = triton.cdiv(rows, 7) == 99", lambda n: -(-n // 7) == 99),
+        ("if (left := rows % 61) == 28: more = 1", lambda n: n % 61 == 28),
+        ("if (left := rows % 61) and left == 28: more = 1", lambda n: n % 61 == 28),
         ("more = rows - columns == 401", lambda n: n - 96 == 401 or n - 128 == 401),
         ("more = rows % 97 == columns % 31", lambda n: n % 97 in (96 % 31, 128 % 31)),
     ],

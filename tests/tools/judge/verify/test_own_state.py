@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelagent.tools.judge.verify.beyond.own_state import _more_differs, _nudged
+from kernelagent.tools.judge.verify.beyond.own_state import more_differs, nudged_bits
 
 ONE = torch.ones(2)
 OTHER = torch.tensor([1.0, 1.0 + 2**-23])
@@ -18,27 +18,27 @@ NO = torch.tensor([False, False])
 )
 def test_numbers_change_in_their_last_bits_and_stay_near(dtype: torch.dtype, bits: int):
     state = torch.full((1000,), 1.5, dtype=dtype)
-    nudged = _nudged(state)
+    nudged = nudged_bits(state)
     assert 200 < int((nudged != state).sum()) < 800
     assert bool(((nudged - state).abs() < 2**bits * torch.finfo(dtype).eps).all())
 
 
 def test_zeros_change_their_sign_alone():
-    nudged = _nudged(torch.zeros(1000))
+    nudged = nudged_bits(torch.zeros(1000))
     assert 200 < int(nudged.signbit().sum()) < 800
     assert not nudged.any()
 
 
 def test_what_is_below_the_normal_numbers_becomes_any_such_number():
     state = torch.full((1000,), 2.0**-149)
-    nudged = _nudged(state)
+    nudged = nudged_bits(state)
     assert bool((nudged.abs() < torch.finfo(torch.float32).smallest_normal).all())
     assert float(nudged.max()) > 2.0**-130
 
 
 def test_what_is_not_finite_stays():
     state = torch.tensor([torch.inf, -torch.inf, torch.nan])
-    assert torch.equal(_nudged(state).view(torch.int32), state.view(torch.int32))
+    assert torch.equal(nudged_bits(state).view(torch.int32), state.view(torch.int32))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_not_finite_stays():
 def test_an_element_that_the_reference_computes_from_other_places_must_be_as_it_was(
     moved, dependent, differs
 ):
-    assert _more_differs(ONE, OTHER, ONE.double(), moved.double(), dependent, None) is differs
+    assert more_differs(ONE, OTHER, ONE.double(), moved.double(), dependent, None) is differs
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_an_element_that_the_reference_computes_from_other_places_must_be_as_it_
 )
 def test_signs_of_zeros_count_in_the_state_where_nothing_was_changed(nudged_at, differs):
     own, nudged, right = torch.zeros(2), torch.tensor([-0.0, 0.0]), torch.zeros(2).double()
-    assert _more_differs(own, nudged, right, right, None, nudged_at) is differs
+    assert more_differs(own, nudged, right, right, None, nudged_at) is differs

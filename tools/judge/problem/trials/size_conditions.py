@@ -281,6 +281,11 @@ class _Bound(ast.NodeTransformer):
         assert isinstance(result, ast.expr)
         return result
 
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.expr:
+        """What it gives; the name there is no value."""
+        result: ast.expr = self.visit(node.value)
+        return result
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         value = self._bound.get(node.id)
         if value is None or self._depth == _DEEPEST or _is_size(value):

@@ -100,7 +100,7 @@ class OwnState:
     def _require_nothing_in_last_bits(self, trial: Trial, state: State) -> None:
         """Told where last bits of the state decide what the reference's do not; the state is as before afterwards."""
         names = [name for name in trial.expected.state64 if _has_bits(state.get(name))]
-        nudges = {name: _nudged(state[name]) for name in names}
+        nudges = {name: nudged_bits(state[name]) for name in names}
         nudged_at = {name: _bits(state[name]) != _bits(nudges[name]) for name in names}
         other = {**state, **nudges}
         right, moved = (self._from(trial, s).expect(trial.arguments) for s in (state, other))
@@ -118,7 +118,7 @@ class OwnState:
         differ = [
             n
             for n in ours.keys() & first.keys()
-            if _more_differs(
+            if more_differs(
                 ours[n], theirs[n], first[n], second[n], dependent.get(n), of_state.get(n)
             )
         ]
@@ -172,7 +172,7 @@ def _has_bits(tensor: torch.Tensor | None) -> bool:
     return tensor is not None and tensor.is_floating_point() and tensor.element_size() in _BITS
 
 
-def _nudged(tensor: torch.Tensor) -> torch.Tensor:
+def nudged_bits(tensor: torch.Tensor) -> torch.Tensor:
     """Half of the elements, drawn, with other last bits: of zeros the sign, of what is below the normal numbers any."""
     changed = tensor.detach().clone(memory_format=torch.contiguous_format)
     bits, kind = changed.view(_BITS[tensor.element_size()]), torch.finfo(tensor.dtype)
@@ -199,7 +199,7 @@ def _leaves_in_float64(expected: Expected) -> dict[str, Any]:
     return dict(compare.leaves((expected.output64, dict(expected.state64))))
 
 
-def _more_differs(
+def more_differs(
     own: Any,
     nudged: Any,
     right: Any,

@@ -17,6 +17,8 @@ _CUT_OFF = 2.0**-10
 """What cutting off both operands of a product takes at most, on average."""
 _SHARED = 2.0**-11
 """What rounding a weight to TF32 makes of all elements at an index that share it, as those of a channel do."""
+_ALIKE = 5.0
+"""Times eager's own slopes at all indices: where weights cancel, what is left of a channel is known less well."""
 _OWN = 1.25
 """Times eager's own slope."""
 _UNIT = 2.0**-14
@@ -68,6 +70,8 @@ def _furthest(
     slope, chance, carried = _slopes(ours, right)
     own, noise, _ = _slopes(theirs, right)
     margin = shared + _UNIT + _CHANCE * (chance + noise)
+    if right.shape[0] > 1:
+        margin = margin + _ALIKE * own.square().mean().sqrt()
     below = (_OWN * own).clamp_max(-_CUT_OFF) - margin
     above = (_OWN * own).clamp_min(0.0) + margin
     over = (slope - above).maximum(below - slope)
