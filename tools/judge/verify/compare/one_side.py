@@ -15,10 +15,8 @@ _COARSE = 2.0**-15
 """Eager's own relative error from which on products are not in float32; in float32 the gate itself is as narrow."""
 _CUT_OFF = 2.0**-10
 """What cutting off both operands of a product takes at most, on average."""
-_SHARED = 2.0**-11
-"""What rounding a weight to TF32 makes of all elements at an index that share it, as those of a channel do."""
 _ALIKE = 5.0
-"""Times eager's own slopes at all indices: where weights cancel, what is left of a channel is known less well."""
+"""Times how far eager's own slopes differ from index to index: all of a channel share its weights, and those are rounded."""
 _OWN = 1.25
 """Times eager's own slope."""
 _UNIT = 2.0**-14
@@ -43,7 +41,7 @@ def errs_to_one_side(
     if float(theirs.square().sum()) < _COARSE**2 * float(right.square().sum()):
         return None
     for place, three in _parts(ours, theirs, right):
-        at, slope = _furthest(*three, 0.0 if place is None else _SHARED)
+        at, slope = _furthest(*three)
         if slope is not None:
             where = "" if place is None else f" at index {at} of dimension {place}"
             return f"{1 + slope:.5f} times the right values on average{where}"
@@ -64,14 +62,14 @@ def _parts(*three: torch.Tensor) -> Iterator[tuple[int | None, _Three]]:
 
 
 def _furthest(
-    ours: torch.Tensor, theirs: torch.Tensor, right: torch.Tensor, shared: float
+    ours: torch.Tensor, theirs: torch.Tensor, right: torch.Tensor
 ) -> tuple[int, float | None]:
-    """Which row's slope is furthest beyond what is explained, `shared` by each row; None where none is."""
+    """Which row's slope is furthest beyond what is explained; None where none is."""
     slope, chance, carried = _slopes(ours, right)
     own, noise, _ = _slopes(theirs, right)
-    margin = shared + _UNIT + _CHANCE * (chance + noise)
+    margin = _UNIT + _CHANCE * (chance + noise)
     if right.shape[0] > 1:
-        margin = margin + _ALIKE * own.square().mean().sqrt()
+        margin = margin + _ALIKE * own.std()
     below = (_OWN * own).clamp_max(-_CUT_OFF) - margin
     above = (_OWN * own).clamp_min(0.0) + margin
     over = (slope - above).maximum(below - slope)
