@@ -34,8 +34,15 @@ class Held:
 
 
 def copied(arguments: Any) -> Any:
-    """The same nest with tensors and containers of its own."""
-    return tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), arguments)
+    """The same nest with tensors and containers of its own; a parameter's copy is one."""
+    return tree_map_only(torch.Tensor, _copy, arguments)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    made = tensor.detach().clone()
+    if not isinstance(tensor, torch.nn.Parameter):
+        return made
+    return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
 
 
 def can_take(held: Held, fresh: Any) -> bool:

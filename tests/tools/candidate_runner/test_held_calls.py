@@ -16,6 +16,11 @@ def test_what_a_call_put_into_a_container_is_looked_at_later():
     assert not held.inputs_kept
 
 
+def test_a_parameter_in_a_container_is_as_the_call_left_it():
+    arguments = (({"mean": torch.nn.Parameter(torch.ones(3))},), {})
+    assert Held(None, arguments, copied(arguments), mutated=True).inputs_kept
+
+
 def test_an_entry_that_is_added_later_is_seen():
     state: dict[str, torch.Tensor] = {}
     held = Held(None, ((state,), {}), copied(((state,), {})), mutated=False)
