@@ -30,6 +30,9 @@ def named_once(lines: Sequence[str], sizes: Collection[str], taken: Collection[s
     made: set[str] = set()
     for key in _repeated(statements, sizes):
         known = {*sizes, *made}
+        # A longer sum that has a name by now may have taken all places of this one.
+        if sum(key == other for s in statements for other in _sums(s, known)) < 2:
+            continue
         name = unique(_NAME, {*taken, *known})
         first = next(at for at, s in enumerate(statements) if key in _sums(s, known))
         node = next(node for node in ast.walk(statements[first]) if _key(node, known) == key)

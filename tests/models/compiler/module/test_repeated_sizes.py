@@ -36,3 +36,13 @@ def test_a_longer_sum_is_made_of_a_shorter_one_and_names_come_in_order() -> None
 def test_lines_without_such_a_sum_stay_as_they_are_written() -> None:
     lines = ["if a % 8:", "    raise ValueError('a')", "kernel[(a + b,)](x, a + b)", "g(x + y + z)"]
     assert named_once(lines, SIZES, ()) == lines
+
+
+def test_a_part_of_a_sum_that_has_a_name_needs_none() -> None:
+    lines = ["f(d + a + b + c)", "g(a + b + c + d)", "g(a + b + c + d)"]
+    assert named_once(lines, SIZES, ()) == [
+        "channels = d + a + b + c",
+        "f(channels)",
+        "g(channels)",
+        "g(channels)",
+    ]
