@@ -137,7 +137,7 @@ def state_of(module: torch.nn.Module, how: Loading) -> dict[str, torch.Tensor]:
 
 def places(module: torch.nn.Module) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
     """Each parameter and buffer by name, with where it is: a dict, and the name in it."""
-    for path, part in module.named_modules(remove_duplicate=False):
+    for path, part in torch.nn.Module.named_modules(module, remove_duplicate=False):
         for own in (part._parameters, part._buffers):
             for name, tensor in own.items():
                 if tensor is not None:

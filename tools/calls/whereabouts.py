@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.calls.loading import places
 from kernelagent.tools.calls.memory_sharing import Gaps, overlap
 from kernelagent.tools.calls.result_form import Part, part_of, things
 from kernelagent.tools.calls.same_values import same_values
+from kernelagent.tools.calls.writes import held_by
 
 Pair = tuple[str, str]
 Things = dict[str, Any]
@@ -117,7 +117,7 @@ def given_things(arguments: Any) -> dict[str, Any]:
 
 
 def _state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {f"`{name}`": own[last] for name, (own, last) in places(module)}
+    return {f"`{name}`": tensor for name, tensor in held_by(module).items()}
 
 
 def _is_other(before: Any, after: Any) -> bool:

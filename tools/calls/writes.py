@@ -6,6 +6,8 @@ from collections.abc import Mapping, Set
 
 import torch
 
+from kernelagent.tools.calls.loading import places
+
 
 class Writes:
     """What is written to some tensors from now on, whatever they hold afterwards."""
@@ -29,9 +31,7 @@ class Writes:
 
 def held_by(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Its parameters and buffers."""
-    parameters = torch.nn.Module.named_parameters(module, remove_duplicate=False)
-    buffers = torch.nn.Module.named_buffers(module, remove_duplicate=False)
-    return {**dict(parameters), **dict(buffers)}
+    return {name: own[last] for name, (own, last) in places(module)}
 
 
 def exchanged(

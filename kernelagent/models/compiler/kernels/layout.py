@@ -65,10 +65,10 @@ def _by_terms(line: str) -> str | None:
                 for part in (_cut(term, operators) if len(term) > longest else [term])
             ]
         return f"\n{indent}    ".join([indent + terms[0], *terms[1:]]) if terms[1:] else None
-    cuts = _between_terms(value, "+-") or _between_terms(value, "*/")
-    if not (target.strip().isidentifier() and equals and cuts):
+    terms = _cut(value, "+-")
+    terms = terms if terms[1:] else _cut(value, "*/")
+    if not (target.strip().isidentifier() and equals and terms[1:]):
         return None
-    terms = _cut(value, "+-") if _between_terms(value, "+-") else _cut(value, "*/")
     inner = "\n".join(_opened(f"{indent}    {term}") for term in terms)
     return f"{target} = (\n{inner}\n{indent})"
 
