@@ -20,8 +20,8 @@ from benchmarks.cost_cases import OPERATIONS, Operation
 from benchmarks.counting import CountingLauncher
 from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings, ceilings_for
-from kernelagent.tools.virtual.cost.cost import ForwardEstimate, estimate_eager, total
 from kernelagent.tools.virtual.cost.eager import eager_rows
+from kernelagent.tools.virtual.cost.forward_cost import ForwardEstimate, estimate_eager, total
 from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 
 RESULT = Path(__file__).parent / "results" / "calibrate.md"

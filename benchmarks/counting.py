@@ -11,7 +11,8 @@ from triton.runtime.jit import JITFunction
 from kernelagent.tools.virtual.compiled.compiling import compile_kernel, gpu_target
 from kernelagent.tools.virtual.compiled.sass import MachineFacts, facts_of_cubin
 from kernelagent.tools.virtual.cost.cost import LaunchEstimate, estimate_launch
-from kernelagent.tools.virtual.cost.traffic import TrafficCounter, TrafficFacts
+from kernelagent.tools.virtual.cost.traffic import TrafficCounter
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 from kernelagent.tools.virtual.executor.launch import Launch, Observer, TensorArgument
 from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 
@@ -75,7 +76,7 @@ class CountingLauncher:
             gpu_target(self._target),
         )
         self._interpreter.run_as_compiled(made.regions)
-        return facts_of_cubin(made.cubin, made.metadata, self._target)
+        return facts_of_cubin(made.cubin, made.metadata, self._target, made.ptx)
 
     def _sample(self, launch: Launch) -> list[tuple[int, int, int]] | None:
         total = launch.programs

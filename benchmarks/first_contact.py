@@ -87,7 +87,7 @@ MENDS = (
     Mend(
         "4",
         "preparing for the clock leaves the recorder in place",
-        "tools/candidate_runner/main.py",
+        "tools/candidate_runner/measuring.py",
         "        self._launches.stand_aside()\n",
         "",
         f"{_ON_CUDA}::test_the_recorder_stands_aside_before_anything_is_timed",
@@ -239,7 +239,7 @@ MENDS = (
     Mend(
         "e",
         "free memory is left as it is before a candidate's turn",
-        "tools/candidate_runner/main.py",
+        "tools/candidate_runner/turns.py",
         "        self._overwrite_unwritten(doing, given)\n",
         "",
         f"{_ON_CUDA}::test_free_memory_is_overwritten_before_each_turn_of_a_candidate",

@@ -33,10 +33,10 @@ from kernelagent.tools.judge.problem.steps.training import require_trainable, tr
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.problem.trials.trials import rounds
-from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import Answer
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 _RESULTS = Path(__file__).parent / "results"

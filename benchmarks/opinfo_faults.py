@@ -26,9 +26,9 @@ from benchmarks.opinfo_subjects import REFUSED, Form, Subject, subjects
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.calls.same_values import same_values
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
-from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import Answer
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 _RESULTS = Path(__file__).parent / "results"

@@ -84,6 +84,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--from", dest="begin", type=int, default=0, help="of the sample, by place")
     parser.add_argument("--plan-only", action="store_true")
+    parser.add_argument("--train", action="store_true", help="with gradients, in training mode")
     return parser.parse_args()
 
 
@@ -100,7 +101,7 @@ def _command(path: Path, args: argparse.Namespace, folder: str) -> list[str]:
     return [
         *(sys.executable, "-m", "kernelagent", "optimize", str(path), "--model", "compiler"),
         *("--turns", "1", "--device", "virtual", "--memory-limit", args.memory_limit, "--json"),
-        *("--judging-seconds", args.judging_seconds),
+        *("--judging-seconds", args.judging_seconds, *(["--train"] if args.train else [])),
         *("--runs", f"{folder}/runs", "--out", f"{folder}/out.py", "--yes"),
     ]
 

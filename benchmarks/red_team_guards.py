@@ -2,7 +2,7 @@
 
     python -m benchmarks.red_team_guards [--only NAME...]
 
-The candidates `guard_*` of the rounds `second`, `third` and `guards` (`benchmarks/rounds/`) are right where
+The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) are right where
 they are judged and rely on the emitted module not to see a later change. Each is imported (`kernelagent
 import`, on `virtual`) and emitted; then its change is made, as its attacker described it, and the module is
 called once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,7 +32,9 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.emitted.imported import judged
 
 _HERE = Path(__file__).parent
-_ROUNDS = tuple(_HERE / "rounds" / f"{name}.jsonl" for name in ("third", "second", "guards"))
+_ROUNDS = tuple(
+    _HERE / "rounds" / f"{name}.jsonl" for name in ("third", "second", "guards", "eighth")
+)
 _TABLE = _HERE / "results" / "red_team_guards.md"
 _SAME = 1e-3
 
@@ -88,6 +91,11 @@ class Tripled:
         return 3 * x
 
 
+def tripled(x: torch.Tensor) -> torch.Tensor:
+    """What a scripted function is exchanged for."""
+    return x * 3.0
+
+
 CHANGES: Mapping[str, Callable[[Any], Any]] = {
     "guard_slots": lambda m: setattr(m.cfg, "gain", 3.0),
     "guard_private": lambda m: setattr(m.cfg, "gain", 3.0),
@@ -131,6 +139,22 @@ CHANGES: Mapping[str, Callable[[Any], Any]] = {
         m, "scales", {"slope": 2.0, "gain": 1.0, "unused": m.scales["unused"]}
     ),
     "guard_numpy_memory": lambda m: m.table.numpy().__setitem__(0, 3.0),
+    "guard_decimal": lambda m: setattr(_file_of(m), "RATE", Decimal("0.9")),
+    "guard_decimal_in_dict": lambda m: m.rates.update(first=Decimal("0.9")),
+    "guard_mapping_proxy": lambda m: _file_of(m).configure(gain=3.0),
+    "guard_getitem": lambda m: _file_of(m).REGISTRY.update(gain=3.0),
+    "guard_float_of_schedule": lambda m: setattr(_file_of(m), "STEP", 500),
+    "guard_wraps_torch": lambda m: setattr(_file_of(m), "SLOPE", 0.9),
+    "guard_module_getattr": lambda m: _file_of(m).OPTIONS.update(scale=2.0),
+    "guard_metaclass": lambda m: _file_of(m).Config._values.update(gain=3.0),
+    "guard_float_with_attribute": lambda m: setattr(_file_of(m).KNOB, "bias", 1.0),
+    "guard_enum_attribute": lambda m: setattr(_file_of(m).Mode.SOFT, "gain", 2.0),
+    "guard_dict_with_attribute": lambda m: setattr(m.params, "shift", 2.0),
+    "guard_bound_method": lambda m: setattr(m.factor.__self__, "alpha", 2.0),
+    "guard_scripted": lambda m: setattr(_file_of(m), "act", torch.jit.script(tripled)),
+    "guard_beyond_2000": lambda m: setattr(m.stages[259], "gain", 3.0),
+    "guard_operator": lambda m: _file_of(m).LEVELS.append(3.0),
+    "guard_super": lambda m: setattr(m.config, "scale", 2.0),
     "guard_getattr_class": lambda m: _file_of(m).REGISTRY.__setitem__(m, 3.0),
 }
 _BEFORE = ("guard_init",)

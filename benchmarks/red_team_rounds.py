@@ -28,7 +28,7 @@ from pathlib import Path
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
-from kernelagent.domain.errors import KernelAgentError
+from kernelagent.domain.errors import KernelAgentError, ProblemError
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge_client import JudgeProcess
 
@@ -249,7 +249,13 @@ def _judged(problems: dict[tuple[str, str], str], attacks: Sequence[Attack]) -> 
                 mode="train" if trains else "eval",
                 dynamic=_ROWS if how == "dynamic" else (),
             )
-            with JudgeProcess(settings) as judge:
+            try:
+                judge = JudgeProcess(settings)
+            except ProblemError as error:
+                # The problem itself is refused now: nothing of it is judged, or emitted.
+                yield from (_without_a_judging(attack, error) for attack in members)
+                continue
+            with judge:
                 for attack in members:
                     yield _verdict(judge, attack)
 
@@ -258,11 +264,15 @@ def _verdict(judge: JudgeProcess, attack: Attack) -> Judged:
     try:
         result = judge.evaluate(Candidate(attack.source), lambda _: None)
     except KernelAgentError as error:
-        return Judged(attack, f"no judging: {' '.join(str(error).split())[:120]}")
+        return _without_a_judging(attack, error)
     verdict = "accepted" if result.reason is None else result.reason.code
     told = tuple(item.message for item in result.disclosures)
     us = None if result.estimate is None else result.estimate.candidate_us
     return Judged(attack, verdict, tuple(item.code for item in result.disclosures), told, us)
+
+
+def _without_a_judging(attack: Attack, error: KernelAgentError) -> Judged:
+    return Judged(attack, f"no judging: {' '.join(str(error).split())[:120].strip()}")
 
 
 def page(name: str, rows: dict[str, Judged], attacks: Sequence[Attack], again: int) -> str:

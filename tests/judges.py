@@ -40,6 +40,9 @@ class JudgeHere:
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         return self._judge.widen(candidate.source, evaluation, seconds)
 
+    def try_emitted(self, file: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        return self._judge.try_emitted(file.source, evaluation, seconds)
+
 
 class JudgesHere:
     """For `optimize(..., judges=...)`: a run starts neither a judge's process nor a fork server."""

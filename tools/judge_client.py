@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -164,6 +164,17 @@ class JudgeProcess(_Connection):
         }
         return from_data(self._ask(request, _ignore).header["evaluation"], Evaluation)
 
+    def try_emitted(self, file: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        """The acceptance with what calls of the emitted file on the user's module have shown; refused where they go
+        otherwise."""
+        request = {
+            "kind": "try_emitted",
+            "source": file.source,
+            "evaluation": to_data(evaluation),
+            "seconds": seconds,
+        }
+        return from_data(self._ask(request, _ignore).header["evaluation"], Evaluation)
+
     def _judge(
         self,
         candidate: Candidate,
@@ -195,9 +206,16 @@ class WholeModelProcess(_Connection):
         """Save one submodule with its weights and inputs in `folder`; the paths of parts like it."""
         return tuple(self._of("capture", path=path, folder=str(folder)).header["alike"])
 
-    def verify(self, paths: Sequence[str], candidate: Candidate, ratio: float | None) -> WholeModel:
-        """The whole model's answer with the candidate at `paths`, against its own."""
-        frame = self._of("whole", paths=list(paths), source=candidate.source, ratio=ratio)
+    def verify(
+        self,
+        paths: Sequence[str],
+        candidate: Candidate,
+        ratio: float | None,
+        envelope: Mapping[str, Any],
+    ) -> WholeModel:
+        """The whole model's answer with the candidate at `paths` where `envelope` takes the call, against its own."""
+        asked = {"paths": list(paths), "ratio": ratio, "envelope": dict(envelope)}
+        frame = self._of("whole", source=candidate.source, **asked)
         return from_data(frame.header["whole"], WholeModel)
 
     def _of(self, kind: str, **more: Any) -> Frame:

@@ -218,6 +218,8 @@ class ModuleEmitted:
     turn: int
     path: str
     sha256: str
+    of_a_part: bool = False
+    """A part of a model: `WholeModelChecked` says whether the file is kept."""
 
 
 @dataclass(frozen=True)

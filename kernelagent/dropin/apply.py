@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
 from kernelagent.domain.replies.parsing import parse
-from kernelagent.storage.output_file import is_ours, write_atomically
+from kernelagent.storage.output_file import default_name, is_ours, write_atomically
 from kernelagent.storage.run_log import RunFolder, read_events
 from kernelagent.storage.run_state import RunState, fold
 
@@ -104,7 +104,7 @@ def _name_beside(model: Path, state: RunState) -> str:
     out = state.config.get("out")
     if _part_of(state) is not None and out is not None:
         return Path(str(out)).name
-    return f"{model.stem}_optimized.py"
+    return default_name(model)
 
 
 def _require_same_problem(model: Path, state: RunState) -> None:

@@ -4,21 +4,24 @@ The file is a header that says what was verified, the candidate's own text, and 
 (`template/dropin.py`), whose guard reads `ENVELOPE_VERIFIED`:
 
     input_sets       list of {name, args: [value...], kwargs: {name: value}}
-    contiguous       True: besides the strides listed, row-major tensors were verified
+    contiguous       True: a tensor for which no strides are listed was verified row by row
     modes            of "eval" and "train"
     mode_independent True: both flags of `training` were verified to give the same (default False)
     default_dtype    torch's, as it was when the module was verified (default: "float32")
     device_types     default ["cuda"]: a `virtual` device stands for one
     attributes       {path of submodule: {attribute, or "class": text}} of the reference (default: none)
+    reads            {what: text} of the other things that a forward reads (default: none)
     tied             lists of names in the state that stand for one tensor (default: none)
     binds            True: a call bound other tensors as parameters or buffers (default: False)
+    leaves           attributes and unsaved buffers in which calls leave new values (default: none)
     settings         True: a part holds an object with fields, such as a config (default: False)
     float32_matmul_precision  torch's, where it was not "highest"
     float32_convolutions  "tf32" where cuDNN's could be rounded
     state            {name: {dtype, shape, strides}} (default: from the problem's facts)
     constructor      "init" or "from_reference" (default: from the problem's facts)
 
-A value is {dtype, shape, strides?, values?} for a tensor (`values`: a digest of what it must hold), {list: [value...]}, {tuple: [value...]},
+A value is {dtype, shape, strides?, sizes?, values?} for a tensor (`sizes`: those at which its strides are the listed ones, where a
+size in its shape is open: they grow with it; `values`: a digest of what it must hold), {list: [value...]}, {tuple: [value...]},
 {dict: {key: value}} or {literal: Python text}. A size in a shape is a number, "any", or
 {min?, max?, multiple_of?, name?}, where sizes of one name are equal.
 """
@@ -29,7 +32,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -40,6 +43,7 @@ from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.replies.parsing import parse, parse_expression
 from kernelagent.dropin.header import Certificate, header
+from kernelagent.dropin.lines import moved
 from kernelagent.dropin.parts import blocks_for, dropin_text
 from kernelagent.dropin.review import Finding, bound_names, review
 from kernelagent.dropin.runtime_package import NAMES, SECTION, Runtime
@@ -47,6 +51,7 @@ from kernelagent.dropin.runtime_package import NAMES, SECTION, Runtime
 __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
 WIDTH = 98
+_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,10 @@ def emit_module(
     if not evaluation.envelope.get("input_sets"):
         raise ValueError("the evaluation does not say on which inputs the candidate was verified")
     tree = parse(candidate.source)
-    futures, body = _without_futures(candidate.source, tree)
     envelope = _envelope(facts, evaluation)
     section, _, dropin = drop_in_around(tree, envelope, runtime)
     code = [
-        header(facts, evaluation, certificate, runtime) + futures + "\n\n" + body.strip("\n"),
+        _beginning(candidate, facts, evaluation, certificate, runtime),
         section,
         data_text("ENVELOPE_VERIFIED", envelope),
         data_text(certificates.NAME, _certified(evaluation, certificate)),
@@ -104,6 +108,30 @@ def emit_module(
         dropin,
     ]
     return PARTS_APART.join(code) + "\n"
+
+
+def _beginning(
+    candidate: Candidate,
+    facts: ProblemFacts,
+    evaluation: Evaluation,
+    certificate: Certificate,
+    runtime: Runtime,
+) -> str:
+    """Header and candidate; the lines that the header names are those of the emitted file."""
+    futures, body = _without_futures(candidate.source, parse(candidate.source))
+    body = body.strip("\n")
+    lines = candidate.source.rstrip("\n").count("\n")
+    text, further_down = "", 0
+    # Larger numbers may take a line more, which moves the candidate again.
+    for _ in range(_ROUNDS):
+        told = replace(
+            evaluation, disclosures=moved(evaluation.disclosures, further_down, lines + 1)
+        )
+        text = header(facts, told, certificate, runtime) + futures + "\n\n"
+        before, further_down = further_down, text.count("\n") + body.count("\n") - lines
+        if further_down == before:
+            break
+    return text + body
 
 
 def drop_in_around(
@@ -136,7 +164,8 @@ def _envelope(facts: ProblemFacts, evaluation: Evaluation) -> dict[str, Any]:
     }
     named: dict[str, Any] = defaults | evaluation.envelope
     sets = [{k: v for k, v in item.items() if v or k != "kwargs"} for item in named["input_sets"]]
-    return named | {"input_sets": sets}
+    read = {} if named.get("reads", True) else {"reads"}
+    return {k: v for k, v in named.items() if k not in read} | {"input_sets": sets}
 
 
 def _certified(evaluation: Evaluation, certificate: Certificate) -> dict[str, Any]:

@@ -13,8 +13,19 @@ from kernelagent.domain.replies.parsing import parse
 
 TEMPLATE = Path(__file__).parent / "template" / "dropin.py"
 BLOCKS = frozenset(
-    {"draws", "live", "attributes", "mode", "literal", "names", "nest", "rules", "values"}
-    | {"binds", "tied", "precision", "settings"}
+    {
+        "draws",
+        "live",
+        "attributes",
+        "mode",
+        "literal",
+        "names",
+        "nest",
+        "rules",
+        "laid_out",
+        "values",
+    }
+    | {"binds", "tied", "precision", "settings", "reads", "inner"}
 )
 """The template's optional blocks: lines between `# if NAME:` and `# end` are emitted only where the file
 needs NAME. Lines after `# else:`, comments in the template, are emitted uncommented where it does not."""
@@ -45,7 +56,10 @@ def blocks_for(envelope: dict[str, Any], candidate: ast.Module) -> frozenset[str
         "draws": not _only_allocates(candidate),
         "live": envelope["constructor"] == "from_reference",
         "attributes": bool(envelope.get("attributes")),
-        "binds": bool(envelope.get("binds")),
+        "reads": bool(envelope.get("reads")),
+        # Functions without names of their own are told by what they do.
+        "inner": any(f in str([*_read(envelope)]) for f in ("<lambda>", "<locals>")),
+        "binds": bool(envelope.get("binds") or envelope.get("leaves")),
         "tied": bool(envelope.get("tied")),
         "settings": bool(envelope.get("settings")),
         "precision": bool({"float32_matmul_precision", "float32_convolutions"} & envelope.keys()),
@@ -54,9 +68,16 @@ def blocks_for(envelope: dict[str, Any], candidate: ast.Module) -> frozenset[str
         "names": any(item.get("kwargs") for item in envelope["input_sets"]),
         "nest": any(kind in leaf for leaf in leaves for kind in ("list", "tuple", "dict")),
         "values": any("values" in leaf for leaf in leaves),
+        "laid_out": any("sizes" in leaf for leaf in leaves),
         "rules": any(not isinstance(n, int) for leaf in leaves for n in leaf.get("shape", ())),
     }
     return frozenset(name for name, needed in asked.items() if needed)
+
+
+def _read(envelope: dict[str, Any]) -> Iterator[str]:
+    """The texts of what the reference reads."""
+    for texts in (*envelope.get("attributes", {}).values(), envelope.get("reads", {})):
+        yield from texts.values()
 
 
 def _only_allocates(candidate: ast.Module) -> bool:

@@ -18,6 +18,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.models.kinds import needs_no_endpoint
 from kernelagent.prompts import prompts_version
+from kernelagent.storage.output_file import default_name
 
 
 def judge_settings(problem: ProblemSpec, config: RunConfig) -> JudgeSettings:
@@ -79,4 +80,8 @@ def stem_of(problem: ProblemSpec) -> str:
 
 def out_path(problem: ProblemSpec, config: RunConfig) -> Path:
     """Where the module is written."""
-    return Path(config.out) if config.out is not None else Path(f"{stem_of(problem)}_optimized.py")
+    if config.out is not None:
+        return Path(config.out)
+    if problem.path is not None:
+        return Path(default_name(Path(problem.path)))
+    return Path(f"{stem_of(problem)}_optimized.py")

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.model_options import COMPILER
 from kernelagent.domain.errors import (
     ExitStatus,
     KernelAgentError,
@@ -26,6 +28,7 @@ from kernelagent.domain.events import Subscriber, WholeModelChecked
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_data, to_json
 from kernelagent.domain.whole_model import Scan, ScanRow, WholeModel
+from kernelagent.loop.choosing_parts import following, places_of
 from kernelagent.loop.run import RunResult
 from kernelagent.loop.run import optimize as run_optimize
 from kernelagent.loop.run_setup import judge_settings
@@ -38,11 +41,9 @@ from kernelagent.prompts.last_screen import (
 )
 from kernelagent.prompts.wording import number
 from kernelagent.report.files import write_reports
+from kernelagent.storage.output_file import default_name
 from kernelagent.storage.run_log import EventLog, RunFolder
 from kernelagent.tools.judge_client import WholeModelProcess
-
-_MOST_PLACES = 8
-"""Where one result is put at once: each place is a separate process while the whole is verified."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +89,9 @@ def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
         return judge.scan()
 
 
-def following(
-    scan: Scan, taken: Sequence[ScanRow], failed: Sequence[ScanRow] = ()
-) -> ScanRow | None:
-    """The part with most to gain outside those `taken`; it may lie inside a part that `failed`.
-
-    One whose result is of another package's class comes last: a written file, which needs torch alone, cannot make one.
-    """
-    gone = {path for row in failed for path in (row.path, *row.alike)}
-    left = [r for r in scan.rows if _can(r) and r.path not in gone and not _overlaps(r.path, taken)]
-    return min(left, key=lambda row: row.returns is not None, default=None)
+def by_built_in(config: RunConfig) -> bool:
+    """True where nobody but the built-in policy writes."""
+    return set(config.model) == {COMPILER}
 
 
 def optimize_top(
@@ -120,8 +114,9 @@ def optimize_top(
     taken: list[ScanRow] = []
     failed: list[ScanRow] = []
     fault: KernelAgentError | None = None
+    built_in = by_built_in(config)
     while len(taken) < top and len(failed) <= top and not stop_asked():
-        row = following(scan, taken, failed)
+        row = following(scan, taken, failed, built_in=built_in)
         if row is None:
             break
         places = places_of(row, taken)
@@ -138,7 +133,7 @@ def optimize_top(
             done.append(PartResult(row.path, "", str(error)))
         else:
             taken.append(row)
-    if not done and not stop_asked() and following(scan, ()) is None:
+    if not done and not stop_asked() and following(scan, (), built_in=built_in) is None:
         raise UsageError(
             f"no submodule of {scan.model} can be optimized alone; `kernelagent scan` says why"
         )
@@ -200,10 +195,10 @@ class _Captured:
         with WholeModelProcess(settings) as judge:
             alike = judge.capture(path, bundle)
         named = problem.module if problem.bundle is not None else None
-        stem = named or Path(problem.label.partition(":")[0]).stem
+        home = Path(named) if named is not None else Path(problem.label.partition(":")[0])
         return cls(
             ProblemSpec(bundle=str(bundle), module=word, submodule=path, whole=problem),
-            replace(config, out=config.out or f"{stem}_{word}_optimized.py"),
+            replace(config, out=config.out or default_name(home, path)),
             settings,
             places,
             tuple(other for other in alike if other not in places),
@@ -222,7 +217,7 @@ class _Captured:
         )
         if result.path is not None:
             report("the whole model runs as it is, and with the part replaced")
-        done = _in_the_whole(self.settings, self.places, result)
+        done = _in_the_whole(self.settings, self.places, result, subscribers)
         return replace(done, alike=self.alike), result
 
 
@@ -240,12 +235,14 @@ def _optimized_part(
     return captured.optimized(report=report, subscribers=subscribers, stop_asked=stop_asked)[0]
 
 
-def put_back(part: ProblemSpec, config: RunConfig, result: RunResult) -> PartsResult:
+def put_back(
+    part: ProblemSpec, config: RunConfig, result: RunResult, subscribers: Sequence[Subscriber] = ()
+) -> PartsResult:
     """What `--submodule` does after its run, for a part's run that was gone on with by `--resume`."""
     if part.whole is None or part.submodule is None:
         raise ValueError("only a part of a model can be put back into it")
     settings = judge_settings(part.whole, config)
-    done = _in_the_whole(settings, (part.submodule,), result)
+    done = _in_the_whole(settings, (part.submodule,), result, subscribers)
     if done.emitted is not None:
         # Which parts are like it is asked anew: the run's own log knows of the part alone.
         with tempfile.TemporaryDirectory() as name, WholeModelProcess(settings) as judge:
@@ -254,27 +251,35 @@ def put_back(part: ProblemSpec, config: RunConfig, result: RunResult) -> PartsRe
 
 
 def _in_the_whole(
-    settings: JudgeSettings, places: tuple[str, ...], result: RunResult
+    settings: JudgeSettings,
+    places: tuple[str, ...],
+    result: RunResult,
+    subscribers: Sequence[Subscriber],
 ) -> PartResult:
     path = places[0]
     if result.path is None:
         return PartResult(path, str(result.run), result.why)
     try:
         with WholeModelProcess(settings) as judge:
-            whole = judge.verify(places, _candidate_of(result), _ratio(result))
+            candidate, envelope = _candidate_of(result), _envelope(result)
+            whole = judge.verify(places, candidate, _ratio(result), envelope)
     except BaseException:
         # Ctrl-C or a fault: nobody knows whether it is right in there. The run's copy is kept.
         result.path.unlink(missing_ok=True)
         raise
     (result.run / "whole_model.json").write_bytes(to_json(to_data(whole)))
-    _log(RunFolder(result.run), whole)
+    _log(RunFolder(result.run), whole, subscribers)
     if not whole.right:
         # Correct alone but wrong in the whole model: delete the output file; the run's copy is kept.
         result.path.unlink()
         return PartResult(path, str(result.run), whole.why, None, whole)
     part = PartResult(path, str(result.run), result.why, str(result.path), whole)
-    winner = result.winner
-    if winner is None:
+    return with_its_number(part, result.winner)
+
+
+def with_its_number(part: PartResult, winner: Evaluation | None) -> PartResult:
+    """With what the last screen says of the part alone, where a file was written."""
+    if winner is None or part.emitted is None:
         return part
     sizes = where_verified(winner.envelope) + not_all_tried(winner)
     return replace(
@@ -286,9 +291,11 @@ def _of_what(winner: Evaluation) -> str:
     return "; each time is of a forward with its backward" if winner.mode == "train" else ""
 
 
-def _log(folder: RunFolder, whole: WholeModel) -> None:
+def _log(folder: RunFolder, whole: WholeModel, subscribers: Sequence[Subscriber]) -> None:
     """The run's last event, and its reports with it."""
     log = EventLog(folder)
+    for subscriber in subscribers:
+        log.subscribe(subscriber)
     try:
         log.publish(WholeModelChecked(whole))
     finally:
@@ -332,22 +339,9 @@ def _ratio(result: RunResult) -> float | None:
     return estimate.ratio if estimate is not None else None
 
 
-def _can(row: ScanRow) -> bool:
-    return row.cannot is None and row.gain_at_most is not None and row.gain_at_most > 1.0
-
-
-def places_of(row: ScanRow, taken: Sequence[ScanRow]) -> tuple[str, ...]:
-    """A part with the parts like it, none of them inside or around one that is `taken`."""
-    alike = [path for path in row.alike if not _overlaps(path, taken)]
-    return (row.path, *alike[: _MOST_PLACES - 1])
-
-
-def _overlaps(path: str, taken: Sequence[ScanRow]) -> bool:
-    return any(_nested(path, other) for row in taken for other in (row.path, *row.alike))
-
-
-def _nested(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
+def _envelope(result: RunResult) -> Mapping[str, Any]:
+    """The inputs that the emitted module takes."""
+    return result.winner.envelope if result.winner is not None else {}
 
 
 def bundle_folder(runs: Path, word: str) -> Path:

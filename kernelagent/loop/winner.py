@@ -21,6 +21,7 @@ from kernelagent.domain.events import ModuleEmitted, WinnerMeasured, stage_event
 from kernelagent.domain.history import History, Turn
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.dropin.emit import Certificate, emit_module, review
+from kernelagent.dropin.runtime_package import Runtime
 from kernelagent.loop.queries.exclusive_gpu import Judge, OpenedJudge
 from kernelagent.loop.run_setup import asked_of
 from kernelagent.report.reproduce import recheck_command
@@ -148,6 +149,8 @@ class FinalStage:
             winner = _with_its_estimate(winner, turn.index, turn.evaluation)
         if _why_not(winner) is None:
             winner = self._widened(candidate, winner)
+        if winner.accepted and standing(winner) != "slower":
+            winner = self._as_emitted(turn, candidate, winner)
         self.log.publish(WinnerMeasured(turn.index, winner))
         return winner
 
@@ -159,6 +162,18 @@ class FinalStage:
         except EnvironmentFault as error:
             # The verdict on the given inputs stands without it.
             self.warn_once(f"no inputs near yours were tried: {error}")
+            return winner
+
+    def _as_emitted(self, turn: Turn, candidate: Candidate, winner: Evaluation) -> Evaluation:
+        """The verdict with what running the very file has shown: it is another thing than the candidate alone."""
+        if review(candidate.source) and not self.config.force:
+            return winner  # No file is written of it, and perhaps none can be.
+        # With the drop-in's text in it, as the package that may hold it need not be installed here.
+        file = Candidate(self._module_text(turn, winner, "inline"))
+        try:
+            return self.judge.try_emitted(file, winner, self.config.judging_seconds)
+        except EnvironmentFault as error:
+            self.warn_once(f"the emitted file was not tried: {error}")
             return winner
 
     def _progress(self, turn: int, stage: Stage) -> None:
@@ -177,10 +192,11 @@ class FinalStage:
         write_atomically(kept, text, force=True, advice="free space there, or change --runs")
         write_atomically(self.out, text, force=self.config.force)
         sha = hashlib.sha256(text.encode()).hexdigest()
-        self.log.publish(ModuleEmitted(turn.index, str(self.out), sha))
+        of_a_part = self.problem.whole is not None
+        self.log.publish(ModuleEmitted(turn.index, str(self.out), sha, of_a_part))
         return Ending("better", ExitStatus.OK, why, self.out, winner, turn)
 
-    def _module_text(self, turn: Turn, winner: Evaluation) -> str:
+    def _module_text(self, turn: Turn, winner: Evaluation, runtime: Runtime | None = None) -> str:
         """The emitted module with its certificate."""
         assert turn.candidate is not None
         certificate = Certificate(
@@ -193,7 +209,7 @@ class FinalStage:
             asked=asked_of(self.problem, self.config),
         )
         return emit_module(
-            turn.candidate, self.judge.facts, winner, certificate, self.config.runtime
+            turn.candidate, self.judge.facts, winner, certificate, runtime or self.config.runtime
         )
 
 

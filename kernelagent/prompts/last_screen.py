@@ -112,8 +112,13 @@ def whole_model_lines(whole: WholeModel) -> tuple[str, str]:
     if whole.before_us is None or whole.after_us is None:
         time = "not measured, so nothing is said about its gain"
     else:
+        of = (
+            " of a forward alone, without its backward pass; the part's share of it is reckoned with the gain of the "
+            "part's forward and backward together"
+        )
         time = (
-            f"not timed; estimate {whole.before_us:.1f} µs before, {whole.after_us:.1f} µs after "
+            f"not timed; estimate {whole.before_us:.1f} µs before, {whole.after_us:.1f} µs after"
+            f"{of if whole.trains else ''} "
             f"(estimates of whole models: docs/how-estimates-work.md says how far they can be trusted)"
         )
-    return f"{whole.why}, {whole.calls} calls of the part", time
+    return f"{whole.why}, {whole.calls} calls of the part by its kernels", time

@@ -120,6 +120,8 @@ def line_for(logged: Logged) -> str | None:
         case WinnerMeasured() as e:
             return f"turn {e.turn} again, with fresh inputs: {summary(e.evaluation)}"
         case ModuleEmitted() as e:
+            if e.of_a_part:
+                return f"written, for the whole model to be tried with it: {e.path}"
             return f"written: {e.path}"
         case Remarked() as e:
             return f"{e.level}: {e.message}"
@@ -133,7 +135,8 @@ def line_for(logged: Logged) -> str | None:
         case RunFinished() as e:
             return f"finished: {e.why}"
         case WholeModelChecked() as e:
-            return f"in the whole model: {e.whole.why}"
+            taken = "" if e.whole.right else "; the written file is taken away again"
+            return f"in the whole model: {e.whole.why}{taken}"
         case _:
             return None
 
@@ -249,8 +252,16 @@ def _compiled(estimate: Estimate) -> str:
     """What torch.compile is estimated to take, and a warning where that may be as little."""
     if estimate.compile is None:
         return ""
-    ratio = estimate.speedup_compile
-    near = ""
-    if ratio is not None and ratio.low <= 1:
-        near = " (as fast, or faster)" if ratio.value <= 1 else " (may be as fast)"
+    warning = perhaps_behind(estimate)
+    near = f" ({warning})" if warning is not None else ""
     return f", torch.compile {estimate.compile.value:.1f} µs{near}"
+
+
+def perhaps_behind(estimate: Estimate) -> str | None:
+    """A warning where the estimates do not tell that the candidate is faster than torch.compile; None where they do."""
+    ratio = estimate.speedup_compile
+    if ratio is None or ratio.low > 1:
+        return None
+    if ratio.value > 1:
+        return "torch.compile may be faster"
+    return "torch.compile is likely as fast, or faster"

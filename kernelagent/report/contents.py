@@ -12,6 +12,7 @@ from kernelagent.domain.events import Logged
 from kernelagent.domain.serialization import from_data
 from kernelagent.prompts.last_screen import whole_model_lines
 from kernelagent.prompts.next_steps import next_steps
+from kernelagent.prompts.wording import perhaps_behind
 from kernelagent.report import evidence, limits, proof, story
 from kernelagent.report.document import (
     Block,
@@ -174,11 +175,12 @@ def _against_compile(winner: Evaluation) -> Figure:
     if e is None or e.compile is None or e.speedup_compile is None:
         return Figure("no number", "against torch.compile", "neither timed nor estimated")
     ratio = e.speedup_compile
+    warning = perhaps_behind(e)
     return Figure(
         f"{ratio.value:.2f}× (estimate)",
         f"the speed of torch.compile, for which the estimate is {e.compile.value:.4g} µs a call",
         f"estimate, not timed: 80 % interval {ratio.low:.2f} to {ratio.high:.2f}"
-        + ("" if ratio.low > 1 else "; it may be as fast or faster"),
+        + ("" if warning is None else f"; {warning}"),
     )
 
 

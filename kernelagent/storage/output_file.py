@@ -102,3 +102,9 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def default_name(model: Path, part: str | None = None) -> str:
+    """What is written for a file, `own_optimized.py`; `part`: the path of its submodule."""
+    words = [model.stem, *(() if part is None else (part.replace(".", "_"),))]
+    return f"{'_'.join(words)}_optimized.py"

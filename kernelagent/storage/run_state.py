@@ -146,7 +146,9 @@ class RunState:
                 }
             case ModuleEmitted() as e:
                 winner = self.measured.get(e.turn, self.winner)
-                return {"emitted": e.path, "winner_turn": e.turn, "winner": winner}
+                # What was found of an earlier file says nothing of this one.
+                found = {"emitted": e.path, "winner_turn": e.turn, "winner": winner}
+                return found | {"whole": None}
             case Remarked() as e:
                 return {"remarks": (*self.remarks, e.message)}
             case RunFinished() as e:
@@ -161,7 +163,8 @@ class RunState:
         if whole.right or self.finished is None:
             return {"finished": self.finished}
         status = int(ExitStatus.NOT_FOUND)
-        why = f"wrong in the whole model: {whole.why}"
+        unused = whole.by_original and not whole.calls
+        why = f"{'of no use' if unused else 'wrong'} in the whole model: {whole.why}"
         ended = replace(self.finished, outcome="none", exit_status=status, why=why)
         return {"emitted": None, "finished": ended}
 

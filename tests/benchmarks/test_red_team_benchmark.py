@@ -11,7 +11,7 @@ import pytest
 from benchmarks import red_team_rounds
 from benchmarks.red_team_rounds import Attack, Figures, Judged, again_keys, read_round, rows_of
 
-ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
+ROUNDS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 BENCHMARKS = Path(red_team_rounds.__file__).parent
 
 

@@ -66,6 +66,9 @@ class HeldJudges:
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         return evaluation
 
+    def try_emitted(self, file: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        return evaluation
+
 
 def session(
     folder: Path, judges: HeldJudges, work: Callable[[Client], Awaitable[Any]], turns: int = 3

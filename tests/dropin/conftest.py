@@ -14,6 +14,7 @@ _BOTH = (
     "test_dropin_verified_module",
     "test_dropin_reached",
     "test_dropin_settings",
+    "test_dropin_other_layers",
 )
 
 

@@ -132,6 +132,55 @@ def test_a_row_major_tensor_of_other_strides_is_covered_when_it_is_a_view(
     assert emitted.CALLS[0] == before + 1
 
 
+def test_a_tensor_lies_as_the_verified_ones_also_where_a_size_is_open(tmp_path: Path) -> None:
+    source = (
+        "import torch\n\nCALLS = [0]\n\n\nclass ModelNew(torch.nn.Module):\n"
+        "    def forward(self, x):\n        CALLS[0] += 1\n        return x * 2\n"
+    )
+
+    class Double(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    size = {"name": "size0", "min": 1, "max": 9}
+    row = {
+        "dtype": "float32",
+        "shape": [2, size, 4, 5],
+        "strides": [120, 1, 30, 6],
+        "sizes": [2, 6, 4, 5],
+    }
+    sets = [{"name": "default", "args": [row]}]
+    emitted = imported(text_for(source, facts_of(Double(), "()"), input_sets=sets), tmp_path)
+    dropin = emitted.optimized(Double().eval())
+    for channels in (6, 9, 1):
+        dropin(torch.randn(2, channels, 4, 5).to(memory_format=torch.channels_last))
+    assert emitted.CALLS == [3]
+    x = torch.randn(2, 6, 4, 5)
+    assert torch.equal(falls_back(emitted, "strides", lambda: dropin(x)), x * 2)
+
+
+def test_a_row_major_tensor_is_not_covered_where_another_layout_was_verified(
+    tmp_path: Path,
+) -> None:
+    source = (
+        "import torch\n\nCALLS = [0]\n\n\nclass ModelNew(torch.nn.Module):\n"
+        "    def forward(self, x):\n        CALLS[0] += 1\n        return x * 2\n"
+    )
+
+    class Double(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    row = {"dtype": "float32", "shape": [4, 8], "strides": [1, 4]}
+    sets = [{"name": "default", "args": [row]}]
+    emitted = imported(text_for(source, facts_of(Double(), "()"), input_sets=sets), tmp_path)
+    dropin, x = emitted.optimized(Double().eval()), torch.randn(8, 4).t()
+    dropin(x)
+    assert emitted.CALLS == [1]
+    plain = x.contiguous()
+    assert torch.equal(falls_back(emitted, "strides", lambda: dropin(plain)), x * 2)
+
+
 def test_a_sparse_tensor_runs_the_original(tmp_path: Path) -> None:
     source = (
         "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        1/0\n"

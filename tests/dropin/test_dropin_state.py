@@ -587,3 +587,115 @@ def test_another_default_dtype_runs_the_original(emitted: ModuleType) -> None:
     finally:
         torch.set_default_dtype(torch.float32)
     agrees(emitted, dropin, block)
+
+
+class Leaving(torch.nn.Module):
+    """Leaves values in an attribute, in a part's and in an unsaved buffer, and goes on from the first of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last: torch.Tensor | None = None
+        self.part = torch.nn.Identity()
+        self.register_buffer("sizes", torch.zeros(8), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x if self.last is None else 0.5 * self.last + x
+        self.last, self.part.mean = y.detach(), float(y.mean())
+        self.sizes.copy_(y.abs().mean(0))
+        return y * 2.0
+
+
+LEAVING = """\
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = None
+        self.part = torch.nn.Identity()
+        self.register_buffer("sizes", torch.zeros(8), persistent=False)
+
+    def forward(self, x):
+        CALLS[0] += 1
+        y = x if self.last is None else 0.5 * self.last + x
+        self.last, self.part.mean = y.detach(), float(y.mean())
+        self.sizes.copy_(y.abs().mean(0))
+        return y * 2.0
+
+
+CALLS = [0]
+"""
+
+
+@pytest.mark.parametrize("fallback", [False, True], ids=["by kernel", "with a fallback"])
+def test_what_calls_leave_is_the_originals_and_the_kernels_go_on_from_it(
+    tmp_path: Path, fallback: bool
+) -> None:
+    original, alone = Leaving().eval(), Leaving().eval()
+    leaves = ["last", "part.mean", "sizes"]
+    text = text_for(LEAVING, facts_of(original, "()"), leaves=leaves)
+    emitted = imported(text, tmp_path)
+    dropin = emitted.optimized(original)
+    for number, x in enumerate((X, X + 1, X * 2)):
+        if fallback and number == 1:
+            # As a call outside of what was verified does.
+            torch.testing.assert_close(original(x), alone(x))
+        else:
+            torch.testing.assert_close(by_kernel(emitted, dropin, x), alone(x))
+        torch.testing.assert_close(original.last, alone.last)
+        torch.testing.assert_close(original.sizes, alone.sizes)
+        assert original.part.mean == alone.part.mean
+    dropin.last = alone.last = None
+    torch.testing.assert_close(by_kernel(emitted, dropin, X), alone(X))
+
+
+REBINDING = """\
+import torch
+
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, s):
+        ctx.save_for_backward(s)
+        return x * s
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0], None
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        CALLS[0] += 1
+        y = Scale.apply(x, self.mean)
+        self.mean = 0.5 * self.mean + x.detach().mean(0)
+        self.seen += 1
+        return y
+
+
+CALLS = [0]
+"""
+
+
+def test_a_buffer_that_is_bound_anew_leaves_to_the_backward_what_it_saved(tmp_path: Path) -> None:
+    original = Running().train()
+    with torch.no_grad():
+        original.mean.fill_(3.0)
+    facts = facts_of(original, "()")
+    text = text_for(REBINDING, facts, binds=True, modes=["eval", "train"])
+    emitted = imported(text, tmp_path)
+    dropin = emitted.optimized(original)
+    with torch.enable_grad():
+        x = X.clone().requires_grad_()
+        for _ in range(2):
+            before = original.mean.clone()
+            x.grad = None
+            by_kernel(emitted, dropin, x).sum().backward()
+            torch.testing.assert_close(x.grad, before.expand_as(X))
+            torch.testing.assert_close(original.mean, 0.5 * before + X.mean(0))

@@ -32,9 +32,9 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import optimize
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
-from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.dropin.emitted import imported
 from tests.judges import JudgesHere

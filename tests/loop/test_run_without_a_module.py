@@ -59,6 +59,9 @@ class RecordedJudges:
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         return evaluation
 
+    def try_emitted(self, file: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        return evaluation
+
 
 @pytest.mark.parametrize("reply", ["No.", reply_with(0)], ids=["no code", "a rejected candidate"])
 def test_nothing_better_is_exit_status_one_and_no_file(

@@ -34,6 +34,9 @@ class SlowJudge:
     verdict: Evaluation = field(default_factory=lambda: rejected("data_race"))
     now: float = 0.0
     asked: list[int] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    as_emitted: Evaluation | None = None
+    """What it says of emitted files; None: they go as their candidates do."""
     facts = FACTS
     device = DEVICE
     sandbox = "none"
@@ -45,6 +48,10 @@ class SlowJudge:
         self.asked.append(int(candidate.source.split("number = ")[1]))
         self.now += min(self.takes, seconds)
         return self.verdict
+
+    def try_emitted(self, file: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        self.files.append(file.source)
+        return evaluation if self.as_emitted is None else self.as_emitted
 
     def clock(self) -> float:
         return self.now
@@ -111,13 +118,36 @@ def test_where_all_are_slower_nothing_is_judged_again_and_the_reason_is_told(
 def test_what_ranks_below_one_that_cannot_be_told_from_eager_is_not_judged_again(
     tmp_path: Path,
 ) -> None:
-    judge = SlowJudge(1, verdict=accepted(1.05))
+    judge = SlowJudge(1, verdict=on_inputs(accepted(1.05)))
     ended(tmp_path, judge, FASTER, interrupted=True)
     assert judge.asked == [0]
 
 
+def on_inputs(verdict: Evaluation) -> Evaluation:
+    """As of a real judging, from which a file can be written."""
+    sets = [{"name": "default", "args": [{"dtype": "float32", "shape": [4, 8]}], "kwargs": {}}]
+    return replace(verdict, envelope={"input_sets": sets})
+
+
+def test_a_winner_whose_emitted_file_goes_otherwise_is_passed_over(tmp_path: Path) -> None:
+    judge = SlowJudge(1, verdict=on_inputs(accepted(2.0)), as_emitted=rejected("wrong_output"))
+    end = ended(tmp_path, judge, FASTER)
+    assert judge.asked == [0, 1, 2]
+    assert len(judge.files) == 3
+    assert all("def optimized(" in text for text in judge.files)
+    assert end.outcome == "none"
+    assert "turn 2, judged again: wrong_output" in end.why
+    assert not (tmp_path / "out.py").exists()
+
+
+def test_a_winner_that_is_slower_when_judged_again_is_not_tried_as_a_file(tmp_path: Path) -> None:
+    judge = SlowJudge(1, verdict=on_inputs(accepted(0.5)))
+    ended(tmp_path, judge, FASTER)
+    assert judge.files == []
+
+
 def test_a_module_that_is_rather_slower_is_called_so(tmp_path: Path) -> None:
-    judge = SlowJudge(1, verdict=accepted(0.95))
+    judge = SlowJudge(1, verdict=on_inputs(accepted(0.95)))
     end = ended(tmp_path, judge, FASTER, interrupted=True)
     assert judge.asked == [0]
     assert "0.95 of its speed, which is rather slower, between" in end.why
@@ -126,8 +156,7 @@ def test_a_module_that_is_rather_slower_is_called_so(tmp_path: Path) -> None:
 def without_estimate(code: str) -> Evaluation:
     """Accepted, and why it has no estimate."""
     why = Disclosure(code, "no estimate: time limit reached")
-    sets = [{"name": "default", "args": [{"dtype": "float32", "shape": [4, 8]}], "kwargs": {}}]
-    return replace(accepted(2.0), estimate=None, disclosures=(why,), envelope={"input_sets": sets})
+    return replace(on_inputs(accepted(2.0)), estimate=None, disclosures=(why,))
 
 
 def test_a_machine_too_busy_to_count_its_work_again_takes_no_winner_its_estimate(

@@ -22,7 +22,7 @@ from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.serialization import from_json
 from kernelagent.prompts import render_prompt
 from kernelagent.prompts.feedback import feedback_for
-from kernelagent.tools.judge.verify.deaths import out_of_time
+from kernelagent.tools.judge.verify.process.deaths import out_of_time
 from tests.evaluations import FACTS, history_of
 
 KEPT = Path(__file__).parent / "evaluations"

@@ -72,10 +72,14 @@ def test_where_torch_compile_may_be_as_fast_the_last_screen_says_so() -> None:
         compile=compiled,
         speedup_compile=compiled.over(mine),
     )
-    assert "torch.compile 45.0 µs (may be as fast)" in number(replace(given, estimate=near))
+    assert "torch.compile 45.0 µs (torch.compile may be faster)" in number(
+        replace(given, estimate=near)
+    )
     less = Estimated.within(30.0, 0.8, 1.2)
     ahead = replace(near, compile=less, speedup_compile=less.over(mine))
-    assert "30.0 µs (as fast, or faster)" in number(replace(given, estimate=ahead))
+    assert "30.0 µs (torch.compile is likely as fast, or faster)" in number(
+        replace(given, estimate=ahead)
+    )
     far = Estimated.within(200.0, 0.9, 1.1)
     away = replace(near, compile=far, speedup_compile=far.over(mine))
     text = number(replace(given, estimate=away))

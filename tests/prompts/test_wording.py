@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kernelagent.domain.evaluation import Reason
-from kernelagent.domain.events import Logged, ProblemDescribed
+from kernelagent.domain.events import Logged, ModuleEmitted, ProblemDescribed, WholeModelChecked
+from kernelagent.domain.whole_model import WholeModel
 from kernelagent.prompts.beginning import asked_line
+from kernelagent.prompts.last_screen import whole_model_lines
 from kernelagent.prompts.wording import line_for, shortened, summary
 from tests.evaluations import DEVICE, FACTS, rejected
 
@@ -49,3 +51,21 @@ def test_dollars_are_named_where_a_model_may_cost_some(
     line = asked_line({"device": "auto", "model": models, **given})
     assert line is not None
     assert line.endswith(limits)
+
+
+def test_a_parts_file_is_taken_back_in_words_where_the_whole_model_is_wrong_with_it() -> None:
+    written = ModuleEmitted(0, "part.py", "0" * 64, of_a_part=True)
+    whole = WholeModel("m", ("norm",), False, "wrong_output: off", 1, 1, DEVICE)
+    lines = [line_for(Logged(0, 0.0, event)) for event in (written, WholeModelChecked(whole))]
+    assert lines == [
+        "written, for the whole model to be tried with it: part.py",
+        "in the whole model: wrong_output: off; the written file is taken away again",
+    ]
+    kept = line_for(Logged(0, 0.0, WholeModelChecked(replace(whole, right=True, why="right"))))
+    assert kept == "in the whole model: right"
+
+
+def test_a_whole_models_time_under_train_is_said_to_be_a_forwards() -> None:
+    whole = WholeModel("m", ("norm",), True, "right", 3, 3, DEVICE, before_us=20.0, after_us=10.0)
+    assert "of a forward alone" not in whole_model_lines(whole)[1]
+    assert "of a forward alone" in whole_model_lines(replace(whole, trains=True))[1]

@@ -106,7 +106,7 @@ def test_an_estimate_against_torch_compile_is_told_where_there_is_one():
     )
     (_, figure) = figures(replace(winner, estimate=estimate))
     assert figure.number == "0.86× (estimate)"
-    assert "80 % interval 0.56 to 1.31; it may be as fast or faster" in figure.doubt
+    assert "80 % interval 0.56 to 1.31; torch.compile is likely as fast, or faster" in figure.doubt
     (_, none) = figures(replace(winner, estimate=replace(estimate, speedup_compile=None)))
     assert (none.number, none.doubt) == ("no number", "neither timed nor estimated")
 

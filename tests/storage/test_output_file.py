@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelagent.domain.errors import UsageError
-from kernelagent.storage.output_file import MARKER, check_writable, write_atomically
+from kernelagent.storage.output_file import MARKER, check_writable, default_name, write_atomically
 
 OURS = f'"""A drop-in.\n\n{MARKER} 0.1.0\n"""\n'
 
@@ -114,3 +114,8 @@ def test_a_reader_sees_the_old_or_the_new_text_and_nothing_between(tmp_path: Pat
     reader.join()
     assert seen
     assert seen <= texts
+
+
+def test_a_file_is_written_beside_its_model_under_its_name_and_its_parts() -> None:
+    assert default_name(Path("own.py")) == "own_optimized.py"
+    assert default_name(Path("own.py"), "head.0") == "own_head_0_optimized.py"

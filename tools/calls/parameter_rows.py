@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
 from kernelagent.tools.calls.loading import unplaced
 from kernelagent.tools.calls.torch_dtypes import name_of
 
@@ -35,7 +36,7 @@ def rows_of(module: torch.nn.Module) -> list[dict[str, Any]]:
 
 def spread_of(tensor: torch.Tensor) -> tuple[float, float] | None:
     """Mean and standard deviation of the first elements; None where there is nothing to say it of."""
-    if not tensor.is_floating_point() or tensor.device.type == "meta" or tensor.numel() < 2:
+    if not is_inexact(tensor) or tensor.device.type == "meta" or tensor.numel() < 2:
         return None
-    some = tensor.detach().reshape(-1)[:_MOST].double()
+    some = parts_first(tensor.detach().reshape(-1)[:_MOST]).double()
     return float(some.mean()), float(some.std())

@@ -1,4 +1,4 @@
-"""What a result is besides its values: which containers hold which tensors, and what kind of tensors.
+"""What a result is besides its values: which containers hold which tensors, what kind of tensors, classes of numbers.
 
 Asked of the candidate in its own process and of the reference in the judge's, because on the way between
 them a namedtuple is a tuple, and a Parameter a tensor.
@@ -14,6 +14,8 @@ from typing import Any
 import torch
 
 _PLAIN = (list, tuple, dict)
+_VALUES = (bool, int, float, complex, str)
+_OF_NUMPY = "a numpy."
 _VECTOR_BYTES = 16
 """What a thread of a GPU loads at most at once, from addresses that are multiples of it (PTX ISA, vectors)."""
 
@@ -32,7 +34,7 @@ def foreign_container(result: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Part:
-    """A container or a tensor of a result."""
+    """A container, a tensor, a number or a text of a result."""
 
     name: str
     kind: str
@@ -47,13 +49,40 @@ class Part:
     """A tensor that begins in its memory at no multiple of 16 bytes, as no memory of torch's own does."""
     lazy: str = ""
     """`negated` or `conjugated`: a view whose memory holds other numbers than torch reads from it."""
+    is_value: bool = False
+    """A number or a text, which has no tensor or container for its like."""
     odd_booleans: bool = False
     """Booleans of which some byte is neither 0 nor 1: torch takes it for True, numpy's sums and kernels do not."""
 
 
 def form_of(result: Any, name: str = "output") -> tuple[Part, ...]:
     """Of a result and all that is inside, each before what it holds."""
-    return tuple(part_of(thing, place) for place, thing in things(result, name))
+    return (
+        *(part_of(thing, place) for place, thing in things(result, name)),
+        *(_value_of(value, place) for place, value in _values(result, name)),
+    )
+
+
+def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The numbers and texts of a nest, and the keys of its dictionaries."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield f"the key {key!r} of {name}", key
+            yield from _values(item, f"{name}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for at, item in enumerate(value):
+            yield from _values(item, f"{name}[{at}]")
+    elif isinstance(value, _VALUES):
+        yield name, value
+
+
+def _value_of(value: Any, name: str) -> Part:
+    kind = type(value)
+    if kind in _VALUES:
+        return Part(name, "a plain number or text", True, is_value=True)
+    if kind.__module__ == "numpy":
+        return Part(name, f"{_OF_NUMPY}{kind.__name__}", False, is_value=True)
+    return Part(name, f"{_called(value)}, derived from a number or text", False, is_value=True)
 
 
 def things(value: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -82,7 +111,7 @@ def part_of(thing: Any, name: str) -> Part:
             thing.is_inference(),
             _begins_at(thing) % _VECTOR_BYTES != 0,
             _lazy(thing),
-            _has_odd_booleans(thing),
+            odd_booleans=_has_odd_booleans(thing),
         )
     if isinstance(thing, Mapping):
         keys = ", ".join(repr(key) for key in thing)
@@ -136,11 +165,13 @@ def difference(
     """
     by_name = {part.name: part for part in got}
     pairs = [(by_name[part.name], part) for part in wanted if part.name in by_name]
+    pairs = [(ours, theirs) for ours, theirs in pairs if ours.is_value == theirs.is_value]
     for ours, theirs in sorted(pairs, key=lambda pair: not pair[1].plain):
         # A Parameter that the reference returns is its own weight: another object is told of as such.
         if ours.kind != theirs.kind and theirs.kind != "an nn.Parameter":
             sentence = f"{ours.name} is {ours.kind}; the reference's is {theirs.kind}"
-            return Differs(sentence, theirs.plain)
+            # Numbers of numpy are Python's but for what they print: honest wrappers return them from its functions.
+            return Differs(sentence, theirs.plain and not ours.kind.startswith(_OF_NUMPY))
         if ours.learns and not theirs.learns:
             return Differs(f"{ours.name} requires a gradient, which the reference's does not", True)
         if ours.lazy and ours.lazy != theirs.lazy:

@@ -6,8 +6,6 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.calls.training_step import same_bytes
-
 
 def same_values(left: Any, right: Any) -> bool:
     """True when nothing was written, added, removed, exchanged or put in another order; NaN is like NaN."""
@@ -26,3 +24,11 @@ def _same_tensors(left: torch.Tensor, right: torch.Tensor) -> bool:
     if left.shape != right.shape or left.dtype != right.dtype or left.device != right.device:
         return False
     return same_bytes(left, right)
+
+
+def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and type have the same bits."""
+    # A view that is negated or conjugated lazily is what torch reads from it.
+    plain = (t.detach().resolve_conj().resolve_neg() for t in (left, right))
+    a, b = (t.contiguous().reshape(-1).view(torch.uint8) for t in plain)
+    return bool(torch.equal(a, b))

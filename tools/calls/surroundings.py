@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch.utils._pytree import tree_map
 
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.loading import EXCHANGES, Loading, plain_weights
 from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.virtual.device.repeated_indices import WRITES
@@ -54,6 +55,8 @@ class Surroundings:
     hands it out again. `kept`: both, for call after call."""
     inside: Inside = "no"
     """Inputs begin so far into larger memory, as parts of a batch or of a flat buffer do."""
+    own_state: str = ""
+    """A buffer of the module's own that is given in the place of the first input of its form."""
     another: bool = False
     """Another instance, with other weights, has been called just before with the same inputs."""
 
@@ -119,6 +122,8 @@ _ODD = Surroundings(inside="one element")
 """Triton compiles kernels anew for addresses that are not multiples of 16 bytes: in long judgings only."""
 PLACES = (Surroundings(inside="16 bytes"), _ODD)
 _ODD_FROM = 40
+_FOR_THESE_ALONE = 0.5
+"""How often a call that changes no state takes what only such calls can take: there are few of them."""
 _SMALLER = 0.75
 """Another instance's weights are this many times those of the one that is judged, each moved by one element."""
 
@@ -133,27 +138,40 @@ class Deck:
         self._left = [*_VARIED, *(USUAL for _ in _VARIED[:3])]
         self._chance.shuffle(self._left)
         self._calls = 0
+        self._called = False
+        """Whether the instance itself, with its own parameters, was the last to be called since its weights came."""
         self._loadings: list[Loading] = []
 
     def next(self, *, keeps_state: bool) -> Surroundings:
         """The surroundings of the next call; `keeps_state`: the call changes no state of the module.
 
         A call that does cannot be made on a copy, which would take the change with it, nor in inference mode,
-        outside which a buffer replaced there cannot be written to.
+        outside which a buffer replaced there cannot be written to. Another instance is called in between only where
+        there is something of this one's to take: once it has been called with its weights.
         """
         self._calls += 1
         if self._calls == _LATE_FROM:
             self._left.append(_LATE)
         if self._calls == _ODD_FROM:
             self._left.append(_ODD)
-        for at in reversed(range(len(self._left))):
+        places = [*reversed(range(len(self._left)))]
+        if keeps_state and self._chance.random() < _FOR_THESE_ALONE:
+            places.sort(key=lambda at: _any_call_can(self._left[at]))
+        for at in places:
             asked = self._left[at]
-            if keeps_state or (asked.module == "itself" and asked.gradients != "inference"):
-                return self._left.pop(at)
-        return USUAL
+            if asked.another and not self._called:
+                continue
+            if keeps_state or _any_call_can(asked):
+                return self._dealt(self._left.pop(at))
+        return self._dealt(USUAL)
+
+    def _dealt(self, asked: Surroundings) -> Surroundings:
+        self._called = asked.weights == "parameters" and (self._called or asked.module == "itself")
+        return asked
 
     def loading(self) -> Loading:
         """How the next weights come in: as usual at first, then in each way in turn."""
+        self._called = False
         if not self._loadings:
             ways: list[Loading] = ["in place", "in a parent"]
             ways += EXCHANGES if self._binds else ()
@@ -161,6 +179,10 @@ class Deck:
             self._chance.shuffle(ways)
             self._loadings = ways if self._calls else [*ways, "load"]
         return self._loadings.pop()
+
+
+def _any_call_can(asked: Surroundings) -> bool:
+    return asked.module == "itself" and asked.gradients != "inference"
 
 
 @contextmanager
@@ -220,7 +242,7 @@ def as_given(value: Any, asked: Surroundings) -> Any:
     made: dict[int, torch.nn.Parameter] = {}
 
     def parameter(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():
+        if not isinstance(leaf, torch.Tensor) or not is_inexact(leaf):
             return leaf
         # One tensor that is given twice stays one.
         return made.setdefault(id(leaf), torch.nn.Parameter(leaf.detach()))
@@ -271,7 +293,7 @@ def suitable_others(parameters: Iterable[torch.Tensor]) -> None:
     """Write to each tensor its own elements in other places, and smaller ones."""
     with torch.no_grad():
         for tensor in parameters:
-            if tensor.is_floating_point() and tensor.numel():
+            if is_inexact(tensor) and tensor.numel():
                 rolled = tensor.detach().reshape(-1).roll(1).reshape(tensor.shape)
                 tensor.copy_(_SMALLER * widened(rolled))
 

@@ -6,7 +6,6 @@ what comes back is one nest of tensors, which is compared, held and timed like a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -16,16 +15,12 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from kernelagent.tools.calls.memory_sharing import overlap
+from kernelagent.tools.calls.backwards import Leaves, Row, Watch, backwards
+from kernelagent.tools.calls.complex_numbers import is_inexact
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Call = Callable[..., Any]
-Row = tuple[torch.Tensor | None, ...]
-Leaves = dict[str, tuple[torch.Tensor, ...]]
-"""By name what one gradient is taken of; tied parameters that a candidate holds apart share a name."""
 FORWARD, GRADIENTS, DIFFERENTIABLE = "forward", "gradients", "differentiable"
-FIRST, APART, ACCUMULATED = "first", "apart", "accumulated"
-"""`.grad` after one backward; what `autograd.grad` returns; `.grad` after one more backward."""
 KEPT, TOGETHER, ON_CONTEXT = "upstream_kept", "in_one_memory", "on_context"
 """Whether the upstream gradients are as they were; pairs of `.grad`s that have an element in common; how many
 bytes of tensors autograd functions keep as attributes of their contexts, where torch does not see them."""
@@ -42,7 +37,7 @@ class TrainingStep:
     parameters: tuple[tuple[str, ...], ...] = ()
     """Names of the parameters whose gradients are asked for, tied ones together."""
     inputs: bool = True
-    """Gradients of all floating inputs are asked for as well."""
+    """Gradients of all floating and complex inputs are asked for as well."""
     outputs: tuple[int, ...] = ()
     """Which leaves of the output have a gradient in the reference."""
     upstream: tuple[Row, ...] = ()
@@ -52,7 +47,7 @@ class TrainingStep:
     backward that accumulates. More: further backwards like `apart`, named by `apart_names`.
     """
     left_out: tuple[int, ...] = ()
-    """Of the floating inputs, by number, those whose gradients are not asked for all the same."""
+    """Of the floating and complex inputs, by number, those whose gradients are not asked for all the same."""
     watched: bool = False
     """What a backward must leave alone is compared as well: not where it is counted or timed."""
     beside: Arguments | None = None
@@ -98,9 +93,9 @@ def take(module: torch.nn.Module, arguments: Arguments, step: TrainingStep) -> d
             with torch.no_grad():
                 args, kwargs = arguments
                 result = module(*args, **kwargs)
-            return _answer(result, [], {}, _Watch())
+            return _answer(result, [], {}, Watch())
         with torch.enable_grad(), _asked_parameters(module, step.parameters) as parameters:
-            watch = _Watch() if step.watched else None
+            watch = Watch() if step.watched else None
             return _with_gradients(module, arguments, step, parameters, watch)
 
 
@@ -135,60 +130,12 @@ class Prepared:
             return _with_gradients(self._call, arguments, self._step, self._parameters)
 
 
-@dataclass
-class _Watch:
-    """What a backward must leave alone; nothing is looked at where it is timed."""
-
-    kept: bool = True
-    together: tuple[tuple[str, str], ...] = ()
-    on_context: int = 0
-    held: tuple[tuple[str, int, int], ...] = ()
-
-    @contextmanager
-    def over(self, row: Sequence[torch.Tensor | None]) -> Iterator[None]:
-        before = [None if tensor is None else tensor.detach().clone() for tensor in row]
-        yield
-        pairs = zip(before, row, strict=True)
-        self.kept &= all(a is None or b is None or same_bytes(a, b) for a, b in pairs)
-
-    def see_contexts(self, output: Any) -> None:
-        """Looked at between the forward and its backward."""
-        nodes = [t.grad_fn for t in tree_leaves(output) if isinstance(t, torch.Tensor)]
-        known: dict[int, Any] = {}
-        while nodes:
-            node = nodes.pop()
-            if node is not None and id(node) not in known:
-                known[id(node)] = node
-                nodes += [before for before, _ in node.next_functions]
-        held = {
-            tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
-            for node in known.values()
-            for tensor in _on_context(node)
-        }
-        self.on_context = sum(held.values())
-
-    def see(self, leaves: Leaves) -> None:
-        held = [(name, t.grad) for name, tensors in leaves.items() for t in tensors]
-        grads = [(name, grad) for name, grad in held if grad is not None]
-        self.together = tuple(
-            (first, other)
-            for at, (other, right) in enumerate(grads)
-            for first, left in grads[:at]
-            if overlap(left, right)
-        )
-        shown: Counter[int] = Counter()
-        for _, grad in grads:
-            shown[grad.untyped_storage()._cdata] += grad.numel() * grad.element_size()
-        memory = [(name, grad.untyped_storage()) for name, grad in grads]
-        self.held = tuple((name, shown[m._cdata], m.nbytes()) for name, m in memory)
-
-
 def _with_gradients(
     module: Call,
     arguments: Arguments,
     step: TrainingStep,
     parameters: Leaves,
-    watch: _Watch | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     (args, kwargs), asked = _asked_inputs(arguments, step)
     with saved_tensors_hooks(_packed, _as_it_is) if step.packed else nullcontext():
@@ -205,9 +152,9 @@ def _with_gradients(
     reported = [_has_gradient(result, at) for at in step.outputs]
     rows = [tuple(g for g, has in zip(row, reported, strict=True) if has) for row in step.upstream]
     outputs = [result[at] for at, has in zip(step.outputs, reported, strict=True) if has]
-    gradients = _backwards(outputs, rows, parameters | asked, watch)
+    gradients = backwards(outputs, rows, parameters | asked, watch)
     plain = tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, output)
-    return _answer(plain, reported, gradients, watch or _Watch())
+    return _answer(plain, reported, gradients, watch or Watch())
 
 
 def _packed(saved: torch.Tensor) -> torch.Tensor:
@@ -227,13 +174,13 @@ def _change(step: TrainingStep, arguments: Arguments, parameters: Leaves, output
         return
     written = {"inputs": arguments, "parameters": list(parameters.values()), "results": output}
     given = tree_leaves(written[step.changes])
-    floating = [t for t in given if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    floating = [t for t in given if isinstance(t, torch.Tensor) and is_inexact(t)]
     with torch.no_grad():
         for tensor in floating if step.only is None else floating[step.only : step.only + 1]:
             tensor.mul_(2)
 
 
-def _answer(output: Any, reported: list[bool], gradients: Any, watch: _Watch) -> dict[str, Any]:
+def _answer(output: Any, reported: list[bool], gradients: Any, watch: Watch) -> dict[str, Any]:
     return {
         FORWARD: output,
         DIFFERENTIABLE: reported,
@@ -245,105 +192,15 @@ def _answer(output: Any, reported: list[bool], gradients: Any, watch: _Watch) ->
     }
 
 
-def _on_context(node: Any) -> list[torch.Tensor]:
-    """What a function written in Python holds beside what it gave to `save_for_backward`."""
-    if not isinstance(node, torch.autograd.function.BackwardCFunction):
-        return []
-    own = tree_leaves(list(getattr(node, "__dict__", {}).values()))
-    return [t for t in own if isinstance(t, torch.Tensor) and t.layout == torch.strided]
-
-
-def apart_names(count: int) -> tuple[str, ...]:
-    """What the gradients of the further backwards of so many are called."""
-    return tuple(f"{APART} {at}" for at in range(1, count - 2))
-
-
-def _backwards(
-    outputs: Sequence[torch.Tensor],
-    rows: Sequence[Row],
-    leaves: Leaves,
-    watch: _Watch | None,
-) -> dict[str, dict[str, torch.Tensor | None]]:
-    if len(rows) == 1:
-        return {APART: _apart(outputs, rows[0], leaves, watch, last=True)}
-    first, apart, again, *more = rows
-    further = list(zip(apart_names(len(rows)), more, strict=True))
-    result = {}
-    # On both sides of the one into `.grad`: which backward it is must not matter.
-    for name, row in further[::2]:
-        result[name] = _apart(outputs, row, leaves, watch, last=False)
-    _accumulate(outputs, first, watch, last=False)
-    if watch is not None:
-        watch.see(leaves)
-    result[FIRST] = _accumulated(leaves)
-    result[APART] = _apart(outputs, apart, leaves, watch, last=False)
-    for name, row in further[1::2]:
-        result[name] = _apart(outputs, row, leaves, watch, last=False)
-    _accumulate(outputs, again, watch, last=True)
-    result[ACCUMULATED] = _accumulated(leaves)
-    return {name: result[name] for name in (FIRST, APART, *apart_names(len(rows)), ACCUMULATED)}
-
-
-def _accumulate(
-    outputs: Sequence[torch.Tensor], row: Row, watch: _Watch | None, *, last: bool
-) -> None:
-    if outputs:
-        with nullcontext() if watch is None else watch.over(row):
-            torch.autograd.backward(list(outputs), list(row), retain_graph=not last)
-
-
-def _accumulated(leaves: Leaves) -> dict[str, torch.Tensor | None]:
-    # Copied: the next backward adds to the very same memory.
-    return {name: _sum([_copy(t.grad) for t in tensors]) for name, tensors in leaves.items()}
-
-
-def _copy(gradient: torch.Tensor | None) -> torch.Tensor | None:
-    return None if gradient is None else gradient.detach().clone()
-
-
-def _apart(
-    outputs: Sequence[torch.Tensor],
-    row: Row,
-    leaves: Leaves,
-    watch: _Watch | None,
-    *,
-    last: bool,
-) -> dict[str, torch.Tensor | None]:
-    flat = [tensor for tensors in leaves.values() for tensor in tensors]
-    asked = [(o, g) for o, g in zip(outputs, row, strict=True) if g is not None]
-    if not asked or not flat:
-        return dict.fromkeys(leaves)
-    chosen, given = [o for o, _ in asked], [g for _, g in asked]
-    with nullcontext() if watch is None else watch.over(row):
-        outcome = torch.autograd.grad(chosen, flat, given, retain_graph=not last, allow_unused=True)
-    if len(asked) < len(row):
-        # Zeros, or none: a function of several outputs cannot tell which the loss left out.
-        outcome = tuple(
-            torch.zeros_like(t) if g is None else g for g, t in zip(outcome, flat, strict=True)
-        )
-    result = iter(outcome)
-    return {name: _sum([next(result) for _ in tensors]) for name, tensors in leaves.items()}
-
-
-def _sum(gradients: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
-    there = [gradient.detach() for gradient in gradients if gradient is not None]
-    if not there:
-        return None
-    total = there[0]
-    for gradient in there[1:]:
-        total = total + gradient
-    return total
-
-
 def _asked_inputs(arguments: Arguments, step: TrainingStep) -> tuple[Arguments, Leaves]:
-    """The arguments with a leaf of its own, in the same memory, for each floating tensor asked for."""
+    """The arguments with a leaf of its own, in the same memory, for each floating or complex tensor asked for."""
     if not step.inputs:
         return arguments, {}
     flat, form = tree_flatten(arguments)
     asked: Leaves = {}
     number = 0
     for at, value in enumerate(flat):
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
+        if isinstance(value, torch.Tensor) and is_inexact(value):
             if number not in step.left_out:
                 flat[at] = value.detach().requires_grad_()
                 asked[f"input {number}"] = (flat[at],)
@@ -391,11 +248,3 @@ def _asked_parameters(module: torch.nn.Module, groups: Sequence[Sequence[str]]) 
             tensor.grad = None
             if tensor.is_leaf:
                 tensor.requires_grad_(required)
-
-
-def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two tensors of one shape and type have the same bits."""
-    # A view that is negated or conjugated lazily is what torch reads from it.
-    plain = (t.detach().resolve_conj().resolve_neg() for t in (left, right))
-    a, b = (t.contiguous().reshape(-1).view(torch.uint8) for t in plain)
-    return bool(torch.equal(a, b))

@@ -8,6 +8,7 @@ import tempfile
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,7 +29,9 @@ from kernelagent.tools.calls.surroundings import (
 from kernelagent.tools.calls.training_step import FORWARD, TrainingStep, take
 from kernelagent.tools.candidate_runner.kept.kept_elsewhere import words_of
 from kernelagent.tools.candidate_runner.kept.kept_state import Walked, walk
+from kernelagent.tools.candidate_runner.put_on import under
 from kernelagent.tools.candidate_runner.shell import shell_from
+from kernelagent.tools.candidate_runner.unfilled import as_emitted
 
 NAME = "candidate"
 """What the candidate is imported as."""
@@ -110,13 +113,27 @@ class LoadedCandidate:
         return declared if isinstance(declared, dict) and _is_plain(declared) else None
 
     def construct(
-        self, how: str, value: Any, device: str, *, training: bool
+        self,
+        how: str,
+        value: Any,
+        device: str,
+        *,
+        training: bool,
+        onto: torch.nn.Module | None = None,
     ) -> list[dict[str, Any]]:
-        """Build `ModelNew`; returns a row for each entry of its state."""
+        """Build `ModelNew`; returns a row for each entry of its state.
+
+        `onto`: the user's module, which an emitted file is put on.
+        What is called from then on was built as the emitted module builds it; the rows are those of a usual one.
+        """
+        make = partial(self._instantiate, how, value)
+        if onto is not None:
+            make = partial(under, self._module, onto, value)
+        once = device == "meta" or onto is not None
         try:
-            instance = self._instantiate(how, value)
+            instance, usual = (made := make(), made) if once else as_emitted(make)
             self._instance = instance.to(device).train(training)
-            return rows_of(self._instance)
+            return rows_of(usual.to(device))
         except CandidateFailure:
             raise
         except BaseException as error:
@@ -153,10 +170,17 @@ class LoadedCandidate:
         except BaseException as error:
             raise failure_of(error, "loading the weights", "state_mismatch") from error
 
-    def another(self, how: str, value: Any, device: str) -> LoadedCandidate:
+    @property
+    def trains(self) -> bool:
+        """Whether it was constructed for training."""
+        return self._built().training
+
+    def another(
+        self, how: str, value: Any, device: str, onto: torch.nn.Module | None = None
+    ) -> LoadedCandidate:
         """A second instance beside this one, with other weights."""
         other = LoadedCandidate(self._module, self._kind, self._words)
-        other.construct(how, value, device, training=self._built().training)
+        other.construct(how, value, device, training=self.trains, onto=onto)
         values = {name: tensor.clone() for name, tensor in self.state().items()}
         suitable_others(values[name] for name, _ in self._built().named_parameters())
         other.load_weights(values, "load" if unplaced(self._built()) else "bound")

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelagent.tools.calls.higher_order import by_its_own_code, is_higher_order
 from kernelagent.tools.candidate_runner.candidate import CandidateFailure
 
 LIGHT = frozenset(
@@ -22,6 +23,8 @@ LIGHT = frozenset(
 class Forbidding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While entered, an operation that computes ends the forward with `kernel_not_contributing`."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
@@ -32,6 +35,8 @@ class Forbidding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if is_higher_order(func):
+            return by_its_own_code(self, func, args, kwargs)
         name = str(func.overloadpacket).partition(".")[2]
         if not func.is_view and name not in LIGHT and func.namespace in {"aten", "prims"}:
             raise CandidateFailure(

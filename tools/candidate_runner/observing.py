@@ -50,7 +50,9 @@ def machine_facts(kernels: Mapping[str, Any], target: str) -> dict[str, Any]:
     row = row_near(target)
     for key, compiled in kernels.items():
         metadata = {"num_warps": compiled.metadata.num_warps, "shared": compiled.metadata.shared}
-        result[key] = to_data(facts_of_cubin(compiled.asm["cubin"], metadata, row.target))
+        result[key] = to_data(
+            facts_of_cubin(compiled.asm["cubin"], metadata, row.target, compiled.asm["ptx"])
+        )
     return result
 
 

@@ -115,7 +115,7 @@ class Library:
         """Device and host work side by side; `launches`: what the host has to do, in operations."""
         device = sum(part.us for part in parts)
         host = launches * self.host[f"{way}_call_us"]
-        both = (device**_HOST_SHARPNESS + host**_HOST_SHARPNESS) ** (1 / _HOST_SHARPNESS)
+        both = self.side_by_side(device, host)
         total = self.host[f"{way}_base_us"] + both
         on_device = device**_HOST_SHARPNESS / both**_HOST_SHARPNESS if both else 0.0
         spread = self._spread(parts, device, on_device, way)
@@ -125,6 +125,23 @@ class Library:
             "launch" if on_device < 0.5 else _dominant(parts),
             tuple(parts),
         )
+
+    @staticmethod
+    def side_by_side(device_us: float, host_us: float) -> float:
+        """The time of both where the host runs ahead of the device."""
+        total: float = (device_us**_HOST_SHARPNESS + host_us**_HOST_SHARPNESS) ** (
+            1 / _HOST_SHARPNESS
+        )
+        return total
+
+    @staticmethod
+    def weights(device_us: float, host_us: float) -> tuple[float, float]:
+        """What a microsecond more of either adds to `side_by_side`; weighted so, the parts of a sum add up to it."""
+        both = Library.side_by_side(device_us, host_us)
+        if not both:
+            return 0.0, 0.0
+        power = _HOST_SHARPNESS - 1
+        return (device_us / both) ** power, (host_us / both) ** power
 
     @property
     def triton_launch_us(self) -> float:

@@ -18,8 +18,8 @@ import torch
 from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.tools.cuda.obstacles import obstacle_in
 from kernelagent.tools.judge.problem.devices import JudgeDevice
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.spawn import ForkServer
 

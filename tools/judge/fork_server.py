@@ -21,6 +21,8 @@ PRELOAD = {
         "kernelagent.tools.virtual.device.driver",
         "kernelagent.tools.virtual.device.fake_cuda",
         "kernelagent.tools.virtual.executor.executor",
+        # Imported by an executor's first launch, of which every candidate has some.
+        "kernelagent.tools.virtual.executor.compared",
         # Triton imports it lazily when it compiles; imported once here instead of in every executor.
         "triton.compiler.code_generator",
     ),

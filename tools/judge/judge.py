@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
@@ -23,12 +21,16 @@ from kernelagent.domain.evaluation import (
     InputSetResult,
     KernelFacts,
     Reason,
-    Stage,
 )
-from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.problem import ProblemFacts, ProblemSpec
 from kernelagent.domain.profile import ReferenceProfile
 from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.tools.judge.bounds import reference_profile
+from kernelagent.tools.judge.contribution.at_hidden_sizes import (
+    AT_THE_END,
+    IN_A_TURN,
+    audit_hidden_sizes,
+)
 from kernelagent.tools.judge.contribution.check import (
     Report,
     check_contribution,
@@ -50,19 +52,21 @@ from kernelagent.tools.judge.problem.trials.far_rounds import (
     FAR_ON_IN_A_TURN,
     far_rounds,
 )
-from kernelagent.tools.judge.problem.trials.literals import literals_of
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.rounds import Rounds
 from kernelagent.tools.judge.problem.trials.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
 from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault
+from kernelagent.tools.judge.stages import OnStage, Stages
 from kernelagent.tools.judge.timing import counting
-from kernelagent.tools.judge.timing.blocks import Running
+from kernelagent.tools.judge.verify.as_emitted import tried_as_emitted
 from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.compiled_kernels import CompiledKernels
 from kernelagent.tools.judge.verify.findings import Findings
-from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
 from kernelagent.tools.judge.verify.parameters import compare_parameters
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.compiled_kernels import CompiledKernels
+from kernelagent.tools.judge.verify.process.limits import Deadline, Limits, how_busy, limits_for
 from kernelagent.tools.judge.verify.rejection import (
     Rejected,
     beyond_means,
@@ -79,51 +83,39 @@ _FIRST_ORDER = (
     "gradients were verified, gradients of gradients (create_graph=True) were not",
 )
 Purpose = Literal["turn", "certificate"]
-OnStage = Callable[[Stage], None]
-
-
-@dataclass
-class Stages:
-    """Times the steps of one evaluation and tells each to the listener."""
-
-    listener: OnStage
-    done: list[Stage] = field(default_factory=list)
-
-    @contextmanager
-    def step(self, name: str, *, overhead: bool = False) -> Iterator[Running]:
-        """The step may tell how far it is."""
-        began = time.monotonic()
-
-        def running(done: int, of: int) -> None:
-            seconds = time.monotonic() - began
-            self.listener(Stage(name, "running", seconds, overhead, (done, of)))
-
-        status: Literal["passed", "failed"] = "failed"
-        try:
-            yield running
-            status = "passed"
-        finally:
-            stage = Stage(name, status, time.monotonic() - began, overhead)
-            self.done.append(stage)
-            self.listener(stage)
 
 
 class Judge:
     """Holds the user's module, the fork server and the device; nothing of a candidate ever runs here."""
 
-    def __init__(self, settings: JudgeSettings, fork_server: ForkServer | None = None) -> None:
+    def __init__(
+        self,
+        settings: JudgeSettings,
+        fork_server: ForkServer | None = None,
+        busy: Callable[[], float] = how_busy,
+    ) -> None:
         """Raises `ProblemError` for the problem, `EnvironmentFault` for the machine.
 
-        `fork_server`: shared with other judges of this process; the caller closes it.
+        `fork_server`: shared with other judges of this process; the caller closes it. `busy`: how much longer what is
+        limited in seconds may take on `virtual` because of others' work.
         """
         self._settings = settings
         self.context = JudgeContext.open(settings, fork_server)
-        self.limits = limits_for(settings, self.context.device.kind)
+        self.usual_limits = limits_for(settings, self.context.device.kind)
+        self._busy = busy
         self.scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
         self._compiled = CompiledKernels(Path(self.context.scratch.name, "compiled"))
         self._ended_in: dict[str, JudgeContext] = {}
         """For each accepted source: the problem at the (perhaps smaller) sizes at which it was judged; judging again starts there."""
         self._certified = 0
+
+    @property
+    def limits(self) -> Limits:
+        """Of a judging that begins now."""
+        return self.usual_limits.times(self._busy_now())
+
+    def _busy_now(self) -> float:
+        return self._busy() if self.context.device.kind == "virtual" else 1.0
 
     @property
     def facts(self) -> ProblemFacts:
@@ -152,7 +144,7 @@ class Judge:
 
         `seconds`: how long it may take at most on `virtual`, at all sizes together; None: the usual limits.
         """
-        ends = None if seconds is None else Deadline(seconds)
+        ends = None if seconds is None else Deadline(seconds * self._busy_now())
         stages, context = Stages(on_stage), self._ended_in.get(source, self.context)
         too_large: Rejected | None = None
         while True:
@@ -188,7 +180,9 @@ class Judge:
             policy=blank.policy,
             mode=blank.mode,
             sandbox=blank.sandbox,
-            envelope=envelope.verified(context, report.declared, fixed, binds=findings.binds_state),
+            envelope=envelope.verified(
+                context, report.declared, fixed, binds=findings.binds_state, leaves=findings.left
+            ),
             hashes=blank.hashes,
             precision=blank.precision,
             matmul_precision=blank.matmul_precision,
@@ -214,15 +208,60 @@ class Judge:
             closed = {
                 s["name"] for s in evaluation.envelope["input_sets"] if '"values"' in json.dumps(s)
             }
-            result = widen(self.context, ready, seconds, closed=frozenset(closed))
+            in_full = partial(self._in_full, source, evaluation)
+            result = widen(self.context, ready, in_full, seconds, closed=frozenset(closed))
         finally:
             sweep(scratch)
         sets = [*evaluation.envelope["input_sets"], *result.admitted]
+        told = (*result.told, Disclosure("envelope", result.said()))
+        context, read = self.context, dict[str, Any]()
+        if result.sources:
+            # Their calls may read what none of the given input sets has made the module read.
+            every = (*context.sources, *result.sources)
+            read = envelope.read_in(context, every, context.module_at_full_size)
         return replace(
             evaluation,
-            envelope={**evaluation.envelope, "input_sets": sets},
-            disclosures=(*evaluation.disclosures, Disclosure("envelope", result.said())),
+            envelope={**evaluation.envelope, **read, "input_sets": sets},
+            disclosures=(*evaluation.disclosures, *told),
         )
+
+    def try_emitted(self, text: str, evaluation: Evaluation, seconds: float) -> Evaluation:
+        """The acceptance with what calls of the emitted file have shown; refused where they go otherwise.
+
+        `text`: the file with its drop-in, which is put on the user's module as a user puts it there.
+        """
+        scratch = self._fresh_scratch()
+        own = None if evaluation.hashes is None else evaluation.hashes.candidate
+        sizes = {Candidate(source).sha256: context for source, context in self._ended_in.items()}
+        start = partial(self._start, text, scratch, Deadline(seconds * self._busy_now()))
+        try:
+            put_on = partial(start, problem=self._settings.problem)
+            return tried_as_emitted(sizes.get(own or "", self.context), put_on, evaluation)
+        finally:
+            sweep(scratch)
+
+    def _in_full(
+        self, source: str, known: Evaluation, inputs: InputSource
+    ) -> tuple[Disclosure, ...]:
+        """What judging on these inputs alone tells besides what is known; raises `Rejected`."""
+        findings, context = Findings(), self.context.at(inputs)
+        report, _ = self._examine(context, source, "turn", Stages(lambda _: None), findings, None)
+        codes = {disclosure.code for disclosure in known.disclosures}
+        told = [
+            Disclosure(each.code, f"at {inputs.name}: {each.message}")
+            for each in (*findings.disclosures.values(), *report.disclosures)
+            if each.code not in codes
+        ]
+        then, now = known.estimate, report.estimate
+        if then is not None and now is not None and now.ratio < 1 <= then.ratio:
+            told.append(
+                Disclosure(
+                    "slower_at_neighbour",
+                    f"at {inputs.name} it is estimated slower than the original: {now.candidate_us:.1f} µs, "
+                    f"eager {now.eager_us:.1f} µs",
+                )
+            )
+        return tuple(told)
 
     def count(self, source: str, evaluation: Evaluation) -> Evaluation:
         """The acceptance with hardware counters where Nsight Compute may read them; `cuda` alone."""
@@ -280,7 +319,9 @@ class Judge:
                 certificate=purpose == "certificate",
                 attempts=self._attempts(purpose),
             )
-            return report, fixed
+            most = AT_THE_END if purpose == "certificate" else IN_A_TURN
+            told = audit_hidden_sizes(context, start, findings, stages.step, report, most)
+            return replace(report, disclosures=(*report.disclosures, *told)), fixed
         finally:
             sweep(scratch)
 
@@ -294,8 +335,12 @@ class Judge:
         scratch: Path,
         deadline: Deadline | None = None,
         limits: Limits | None = None,
+        problem: ProblemSpec | None = None,
     ) -> CandidateProcess:
-        """Start a process of the candidate; nothing it can see tells it which check it runs in."""
+        """Start a process of the candidate; nothing it can see tells it which check it runs in.
+
+        `problem`: the user's, where the text is an emitted file.
+        """
         return CandidateProcess(
             self.context.fork_server,
             source=source,
@@ -308,6 +353,7 @@ class Judge:
             may_compile=self._settings.policy == "any",
             deadline=deadline,
             compiled=self._compiled,
+            problem=problem,
         )
 
     def _verify(
@@ -352,6 +398,8 @@ class Judge:
         untried = findings.choices.sentence(literals_of("", context.problem.source).values)
         if untried is not None:
             findings.disclose("choices_not_tried", untried)
+        for disclosure in findings.compiled_code.disclosures():
+            findings.disclose(disclosure.code, disclosure.message)
 
     def _run(self, drawn: Rounds, verifier: Verifier) -> None:
         # On a GPU both would need its memory at once.
@@ -405,6 +453,13 @@ def _load_and_construct(
     with stages.step("construct"):
         rows = context.construct(process)
         context.require_same_state(rows)
+        if process.not_moved:
+            findings.disclose(
+                "not_moved",
+                f"the constructor makes {', '.join(process.not_moved)} on the GPU as a plain attribute: `.to()` moves "
+                f"parameters and buffers alone, so on another GPU kernels are given an address of the first; make it "
+                f"a buffer with persistent=False",
+            )
         oracle = context.oracle
         # How weights are initialised matters for training only: elsewhere the user's own are loaded over them.
         built = context.trains and context.problem.constructor == "init"

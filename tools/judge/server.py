@@ -117,6 +117,12 @@ class _Server:
             given = from_data(request.header["evaluation"], Evaluation)
             wider = self._judge.widen(request.header["source"], given, request.header["seconds"])
             return {"kind": "evaluation", "evaluation": to_data(wider)}
+        if request.kind == "try_emitted":
+            given = from_data(request.header["evaluation"], Evaluation)
+            tried = self._judge.try_emitted(
+                request.header["source"], given, request.header["seconds"]
+            )
+            return {"kind": "evaluation", "evaluation": to_data(tried)}
         if request.kind == "count":
             given = from_data(request.header["evaluation"], Evaluation)
             counted = self._judge.count(request.header["source"], given)
@@ -175,7 +181,9 @@ def _of_a_whole_model(request: Frame) -> dict[str, Any]:
     if request.kind == "capture":
         alike = captured(settings, header["path"], Path(header["folder"]))
         return {"kind": "captured", "alike": list(alike)}
-    result = verify_whole(settings, header["paths"], header["source"], header["ratio"])
+    result = verify_whole(
+        settings, header["paths"], header["source"], header["ratio"], header["envelope"]
+    )
     return {"kind": "whole", "whole": to_data(result)}
 
 

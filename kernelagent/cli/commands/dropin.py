@@ -9,18 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelagent.cli.commands.optimize import confirm_sending
+from kernelagent.cli.commands.optimize import confirm_sending, of_run
 from kernelagent.cli.terminal.json_output import print_json
+from kernelagent.cli.terminal.stages import stages_of
 from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.configuration.options import options_of
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.arguments import problem_spec
+from kernelagent.loop.choosing_parts import Proposal, proposed
 from kernelagent.loop.preflight.endpoint import check_keys
 from kernelagent.loop.preflight.problem_file import check_problem
 from kernelagent.prompts.beginning import problem_line
 from kernelagent.report.terminal.scan_text import scan_text
-from kernelagent.storage.run_log import RunFolder, resume_with
+from kernelagent.storage.run_log import RunFolder
 
 
 def recheck(
@@ -40,7 +42,8 @@ def recheck(
         raise UsageError(f"there is no emitted file {emitted}")
     spec = problem_spec(problem, names)
     check_problem(spec)
-    result = rechecks.recheck(path, spec, flags, lambda _: None, submodule)
+    on_stage = stages_of(emitted, as_json=as_json)
+    result = rechecks.recheck(path, spec, flags, on_stage, submodule)
     if as_json:
         print_json(result)
     else:
@@ -100,15 +103,22 @@ def scan(
     if as_json:
         print_json(result)
     else:
-        row = submodule.following(result, ())
-        command = None if row is None else _optimizing(model, spec, config, row.path)
-        sys.stdout.write(scan_text(result, command))
+        step = proposed(result, built_in=submodule.by_built_in(config))
+        if step is None:
+            sys.stdout.write(scan_text(result))
+        else:
+            command = _optimizing(model, spec, config, step)
+            sys.stdout.write(scan_text(result, command, step.why))
     return ExitStatus.OK
 
 
-def _optimizing(model: str, spec: ProblemSpec, config: RunConfig, part: str) -> str:
-    """The command that optimizes a part of what was scanned, where and as it was scanned."""
-    words = ["kernelagent", "optimize", model, "--submodule", part]
+def _optimizing(model: str, spec: ProblemSpec, config: RunConfig, step: Proposal) -> str:
+    """The command that optimizes what was scanned or a part of it, where and as it was scanned."""
+    words = ["kernelagent", "optimize", model]
+    if step.part is not None:
+        words += ["--submodule", step.part]
+    if step.needs_model:
+        words += ["--model", "PROVIDER/NAME"]
     for name, option in options_of(ProblemSpec).items():
         if name != "module" or ":" not in model:
             words += option.typed(getattr(spec, name))
@@ -134,6 +144,7 @@ def optimize_parts(
 
     from kernelagent.cli.terminal.console import Progress
     from kernelagent.loop import submodule
+    from kernelagent.loop.nothing_left import go_on_with
 
     if model is None:
         raise UsageError("say of which model: a Python file, or pkg.mod:Name")
@@ -169,5 +180,7 @@ def optimize_parts(
     if result.interrupted:
         for part in result.parts:
             if part.run:
-                sys.stderr.write(f"{resume_with(Path(part.run))}\n")
+                folder = RunFolder(Path(part.run))
+                asked = of_run(folder, {})
+                sys.stderr.write(f"{go_on_with(folder, *asked)}\n")
     return result.exit_status

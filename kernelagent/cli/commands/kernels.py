@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelagent.cli.commands.optimize import evaluation_text
 from kernelagent.cli.terminal.json_output import print_json
+from kernelagent.cli.terminal.stages import stages_of
 from kernelagent.domain.certificate import certificate_in
 from kernelagent.domain.configuration.config import resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
@@ -63,7 +64,8 @@ def import_(
     spec = problem_spec(problem, names)
     source = imported.source_in(place, name)
     out = Path(config.out or f"{place.stem}_imported.py")
-    result = imported.judged(source, spec, config, out)
+    on_stage = stages_of(str(place), as_json=as_json)
+    result = imported.judged(source, spec, config, out, on_stage)
     for finding in result.findings:
         sys.stderr.write(f"kernelagent: line {finding.line}: {finding.what}: {finding.why}\n")
     if as_json:

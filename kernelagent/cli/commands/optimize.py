@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelagent.cli.terminal.console import Progress
 from kernelagent.cli.terminal.json_output import print_json
+from kernelagent.cli.terminal.stages import stages_of
 from kernelagent.domain.candidate import NoCandidate
 from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
@@ -25,7 +26,8 @@ from kernelagent.models.kinds import stays_on_this_machine
 from kernelagent.prompts.beginning import limits_text
 from kernelagent.prompts.last_screen import outcome_text
 from kernelagent.prompts.wording import number
-from kernelagent.storage.run_log import RunFolder, read_events, resume_with
+from kernelagent.storage.run_log import RunFolder, read_events
+from kernelagent.storage.run_state import RunState, fold
 from kernelagent.storage.secrets import Redactor
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ def optimize(
     """`kernelagent optimize`; prints the outcome, or one JSON object with --json."""
     from rich.console import Console
 
+    from kernelagent.loop.nothing_left import go_on_with, nothing_left
     from kernelagent.loop.run import optimize as run_optimize
     from kernelagent.loop.submodule import put_back, text_of
     from kernelagent.report.record import result_record
@@ -59,21 +62,33 @@ def optimize(
 
     if resume is not None and not quiet:
         sys.stderr.write(f"going on with run {resume}: its log is read, then the problem again\n")
-    spec, config, folder = resolved_options(problem, names, flags, config_file, resume)
+    spec, config, folder = new_or_resumed(problem, names, flags, config_file, resume)
+    if folder is not None:
+        state = fold(read_events(folder.log))
+        if (why := nothing_left(spec, config, state)) is not None:
+            sys.stderr.write(f"nothing is left to do in run {folder.id}: {why}\n")
+            sys.stderr.write(f"{go_on_with(folder, spec, config)}\n")
+            return _as_it_ended(spec, config, folder, state, as_json=as_json)
+    _agree(spec, config)
     progress = Progress(Console(stderr=True))
+    subscribers = () if quiet else (progress,)
+    parts = None
     try:
         result = run_optimize(
             spec,
             config,
-            subscribers=() if quiet else (progress,),
+            subscribers=subscribers,
             stop_asked=stop_asked,
             folder=folder,
         )
+        if spec.whole is not None:
+            if result.path is not None and not quiet:
+                sys.stderr.write("the whole model runs as it is, and with the part replaced\n")
+            parts = put_back(spec, config, result, subscribers)
     finally:
         progress.close()
     status = result.exit_status
-    if spec.whole is not None:
-        parts = put_back(spec, config, result)
+    if parts is not None:
         status = parts.exit_status
         if as_json:
             print_json(parts)
@@ -86,8 +101,36 @@ def optimize(
         sys.stdout.write(outcome_text(result.winner, result.path, result.why, again))
         sys.stdout.write(f"report: {result.run / 'report.md'}, report.html beside it\n")
     if result.outcome == "interrupted" or stop_asked():
-        sys.stderr.write(f"{resume_with(result.run)}\n")
+        sys.stderr.write(f"{go_on_with(RunFolder(result.run), spec, config)}\n")
     return status
+
+
+def _as_it_ended(
+    spec: ProblemSpec, config: RunConfig, folder: RunFolder, state: RunState, *, as_json: bool
+) -> ExitStatus:
+    """The last screen of a run once more, from its log."""
+    from kernelagent.loop.nothing_left import ended_part
+    from kernelagent.loop.submodule import text_of
+    from kernelagent.report.record import result_record
+    from kernelagent.report.reproduce import timing_command
+
+    if spec.whole is not None:
+        parts = ended_part(spec, folder, state)
+        if as_json:
+            print_json(parts)
+        else:
+            sys.stdout.write(text_of(parts))
+        return parts.exit_status
+    if as_json:
+        print_json(result_record(state, folder.path))
+    else:
+        path = None if state.emitted is None else Path(state.emitted)
+        again = "" if path is None else timing_command(spec, config, path)
+        why = "" if state.finished is None else state.finished.why
+        sys.stdout.write(outcome_text(state.winner, path, why, again))
+        sys.stdout.write(f"report: {folder.path / 'report.md'}, report.html beside it\n")
+    ended = state.finished
+    return ExitStatus.NOT_FOUND if ended is None else ExitStatus(ended.exit_status)
 
 
 def resolved_options(
@@ -99,9 +142,13 @@ def resolved_options(
 ) -> tuple[ProblemSpec, RunConfig, RunFolder | None]:
     """What `optimize` was asked for, and agreed to where the source is sent; raises `UsageError`."""
     spec, config, folder = new_or_resumed(problem, names, flags, config_file, resume)
+    _agree(spec, config)
+    return spec, config, folder
+
+
+def _agree(spec: ProblemSpec, config: RunConfig) -> None:
     check_before_start(spec, config)
     confirm_sending(config, characters=_length_of(spec))
-    return spec, config, folder
 
 
 def new_or_resumed(
@@ -153,7 +200,8 @@ def evaluate(
             evaluation = Evaluation(verdict="rejected", device=judge.device, reason=reason)
         else:
             with alone_on(judge.device, config.device, _say_waiting):
-                evaluation = judge.evaluate_final(parsed, lambda _: None)
+                on_stage = stages_of(candidate, as_json=as_json)
+                evaluation = judge.evaluate_final(parsed, on_stage)
             evaluation = read_without_drop_in(evaluation, parsed.source)
     if as_json:
         print_json(evaluation)

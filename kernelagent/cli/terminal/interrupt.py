@@ -35,7 +35,8 @@ class StopOnInterrupt:
         if self._times > 1:
             raise KeyboardInterrupt
         sys.stderr.write(
-            "\nstopping after this turn, which may take --judging-seconds; Ctrl-C again stops now, and the run can go on later\n"
+            "\nstopping after this turn; then the best so far is judged once more and written, which may take several times "
+            "--judging-seconds; Ctrl-C again stops now, and the run can go on later\n"
         )
 
     def _hung_up(self, signum: int, frame: FrameType | None) -> None:

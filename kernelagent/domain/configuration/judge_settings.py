@@ -83,7 +83,7 @@ class JudgeOptions:
     judging_seconds: Annotated[
         float,
         Option(
-            "How long judging one candidate may take on `virtual`; the winner, judged again, twice as long.",
+            "How long judging one candidate may take on `virtual`, up to 4 times as long where others keep the machine busy; the winner, judged again, twice as long.",
             LIMITS,
             least=1,
         ),

@@ -25,7 +25,7 @@ class ProbeKind:
     needs: Literal["masks", "bfloat16"] | None = None
     """Tensors without which no call is made with it."""
     planted: bool = False
-    """Made by `tools/judge/problem/trials/planted.py`, for one candidate."""
+    """Made by `tools/judge/problem/trials/planting/planted.py`, for one candidate."""
 
 
 AT_THE_END = 5
@@ -117,6 +117,14 @@ PROBES = (
         (3,),
         (3,),
         refuses="f-half-of-outliers",
+        planted=True,
+    ),
+    ProbeKind(
+        "ends",
+        "inputs at and near the ends of the interval they are drawn from, and two inputs that are nearly alike, opposite "
+        "or proportional",
+        (2, AT_THE_END, AT_THE_END),
+        refuses="e-angles-of-cosines-as-they-were-drawn",
         planted=True,
     ),
     ProbeKind(

@@ -89,6 +89,13 @@ REJECTION_CODES = (
         of_the_place=True,
     ),
     RejectionCode(
+        "compiled_differs",
+        "Triton's compiler reads a kernel otherwise than Python does, so that a GPU stores something else (`virtual`)",
+        "write the line so that both agree: no `:=`, no assignment in a loop's `else`, types said from the start",
+        teaches=True,
+        of_the_place=True,
+    ),
+    RejectionCode(
         "wrong_output",
         "further from the float64 reference than the budget, or refused by `--check`",
         "the first mismatch and its pattern are shown; accumulate in float32",

@@ -54,15 +54,28 @@ def optimized(module: torch.nn.Module, fast: torch.nn.Module | None = None) -> t
         shown = shown or f"their order is {[*given]}, not {[*verified]}"
         raise TypeError(f"not the verified module: parameters or buffers differ ({shown})")
     described = _described(_Contents(module))
+    told, file = {what: now for (_, what), now in described.items()}, type(module).__module__
+    # if reads:
+    for what, text in ENVELOPE_VERIFIED.get("reads", {}).items():
+        what, text = what.replace("<its file>", file), text.replace("<its file>", file)
+        is_now = told.get(what, "gone")
+        if what[:11] == "the tensor " and is_now.split(") ")[0] != text.split(") ")[0]:
+            described["values", what] = text  # It may be cast to that yet: each call asks.
+        # A function is told by its name, which ends with a blank.
+        elif not (is_now.startswith(text) if text[-1:] == " " else is_now == text):
+            raise TypeError(f"not the verified module: {what} is {is_now}, verified: {text}")
+    # end
     # if attributes:
     parts = dict(module.named_modules(remove_duplicate=False))
     for path, attributes in ENVELOPE_VERIFIED.get("attributes", {}).items():
         for name, text in attributes.items():
             part: Any = parts.get(path)
             what = f"the attribute {path}.{name}".replace(" .", " ")
+            text = text.replace("<its file>", file)
             # A part that is a drop-in itself stands for its original.
             kind: Any = type(part._dropin.original if hasattr(part, "_dropin") else part)
-            is_now = described.get(("attribute", what), "gone")
+            held = getattr(part, name, _OPAQUE)  # It may be its class that has it.
+            is_now = told.get(what, "gone" if held is _OPAQUE else _text(held))
             if name == "class":
                 what, is_now = f"the class of {path or 'the module'}", _spelled(kind)
                 is_now = text if kind.__qualname__ == text else is_now
@@ -118,6 +131,7 @@ class _DropIn(torch.nn.Module):
         refusal = (guard.refusal_in_graph if _is_traced() else guard.refusal)(*call)
         if refusal is None:
             # if binds:
+            guard.take_over()
             answer = guard.fast(*call[0], **call[1])
             guard.put_back()
             return answer
@@ -291,21 +305,35 @@ class _Guard:
                     self._shared.append((own, *held[place]))
                 else:
                     self._alone.append((own, name))
+            # if binds:
+            self._left = _places_left(self.fast, self.original)
+            # end
             self._move(next((tensor.device for tensor in self._watch.tensors), self.device))
             # Where the flag means nothing to the original, `fast` keeps the one verified.
             self.fast.train(self.original.training and _TRAINED)
 
     # if binds:
+    def take_over(self) -> None:
+        """The kernels' module goes on from what calls have left in the original."""
+        for own, theirs, name in self._left:
+            if name in theirs:
+                own[name] = theirs[name]
+
     def put_back(self) -> None:
         """Where the kernels' module has bound another tensor, the original's own gets what is in it."""
         for own, theirs, name in self._shared:
             old, new = theirs[name], own[name]
-            if new is not old and new.shape == old.shape:
+            # While gradients are recorded a backward may hold the old one, which stays as it is.
+            recorded = _TRAINED and torch.is_grad_enabled()
+            if new is not old and new.shape == old.shape and not recorded:
                 with torch.no_grad():
                     old.copy_(new)
                 own[name] = old
             elif new is not old:
                 theirs[name] = new
+        for own, theirs, name in self._left:
+            if name in own:
+                theirs[name] = own[name]
 
     # end
     def _move(self, device: Any) -> None:
@@ -321,16 +349,20 @@ class _Contents:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module, self.state, size = module, _state(module), -1
-        self.names, self.done = {"forward", "__call__", "__wrapped__"}, dict[Any, Any]()
+        self.names, self.of_operators = {"forward", "__call__", "__wrapped__"}, set[str]()
+        self.cut = list[Any]()  # What is left out, because there is too much.
+        self.done: dict[Any, Any] = {id(part): part for part in module.modules()}
         self.around = dict[tuple[int, str], tuple[str, Any, str, Any]]()
         self.roots = [(p, o, True) for p, o in module.named_modules(remove_duplicate=False)]
         # True: its methods are compared, too.
         self.kinds: dict[Any, Any] = {(type(part), True): None for _, part, _ in self.roots}
         # Until nothing is added: what is found uses further names, which lead to further objects.
-        while size != (size := sum(map(len, (self.names, self.around, self.kinds)))):
+        found = self.names, self.of_operators, self.around, self.kinds
+        while size != (size := sum(map(len, found))):
             self.fields, self.owners = _fields_of(self)
             for path, _, name, value in self.fields:
-                if name in self.names and any(hasattr(x, "__qualname__") for x in _inside(value)):
+                named = name in self.names | self.of_operators
+                if named and any(hasattr(x, "__qualname__") for x in _inside(value)):
                     self._reach(f"{path}.{name}", value)
             for kind, whole in [*self.kinds]:
                 self._see_members(kind, whole)
@@ -339,13 +371,21 @@ class _Contents:
     def _see_members(self, kind: Any, whole: bool) -> None:
         """Of a class or an imported file: what the code names."""
         if _inspect.ismodule(kind):
-            for name in sorted(self.names & vars(kind).keys()):
+            for name in sorted({*self.names, "__getattr__"} & vars(kind).keys()):
                 self._see(f"{name} of {kind.__name__}", vars(kind), name)
             return
+        if not _is_foreign(type(kind)):
+            self.kinds[type(kind), True] = None  # The class answers with it.
         every = dir(torch.nn.Module if issubclass(kind, torch.nn.Module) else object)
-        for name in sorted(self.names.difference(every) | {"forward"}):
+        own = {name for k in kind.__mro__ if not _is_foreign(k) for name in vars(k)}
+        # Of torch's methods a part may have its own; `x.to(...)` is rarely one of a part.
+        theirs = {n for n in own & self.names if n[0] != "_" and not hasattr(torch.Tensor, n)}
+        theirs |= own & (_OPERATORS | self.of_operators)
+        for name in sorted(self.names.difference(every, ["__dict__"]) | theirs | {"forward"}):
             held = [k for k in kind.__mro__ if name in vars(k)]
             if held and (whole or not hasattr(vars(held[0])[name], "__get__")):
+                if not _is_foreign(type(vars(held[0])[name])):
+                    self._reach(f"{name} of {kind.__qualname__}", vars(held[0])[name])
                 # Overridden ones as well: `super()` finds them.
                 for k in (kind, *(k for k in held[1:] if not _is_foreign(k))):
                     self._see(f"{name} of {k.__module__}.{k.__qualname__}", k, name)
@@ -359,7 +399,8 @@ class _Contents:
             while label in self.done:
                 label += "'"
             self.done[label] = self.around[id(owner), name] = label, owner, name, value
-        self._reach(label, value, owner.get("__name__") if isinstance(owner, dict) else None)
+        if not (name in self.of_operators - self.names and isinstance(value, _NESTS)):
+            self._reach(label, value, owner.get("__name__") if isinstance(owner, dict) else None)
 
     def _reach(self, label: str, value: Any, file: str | None = None) -> None:
         for at, one in enumerate(_inside(value)):
@@ -367,6 +408,8 @@ class _Contents:
             if isinstance(one, type) and not _is_foreign(one):
                 # A file often imports a class for `isinstance` alone: then without its methods.
                 self.kinds[one, file in (None, one.__module__)] = None
+                if file == one.__module__ and not issubclass(one, torch.nn.Module):
+                    self._reach(f"__init__ of {path}", vars(one).get("__init__"))
             elif id(one) in self.done or type(one) in _VALUES:
                 continue
             self.done[id(one)] = one
@@ -381,12 +424,14 @@ class _Contents:
 
     def _follow(self, label: str, function: Any) -> None:
         """Its code, defaults and closure, and the globals that it names."""
-        here, codes = set[str](), [function.__code__]
+        here, codes, file = set[str](), [function.__code__], function.__globals__.get("__name__")
         for code in codes:
             constants = _leaves(code.co_consts)
             codes += [c for c in constants if hasattr(c, "co_names")]
             here.update(code.co_names, (c for c in constants if isinstance(c, str)))
-        self.names |= here
+        operator = function.__name__ in _OPERATORS - self.names
+        here = {name for name in here if name[:2] != "__"} if operator else here
+        (self.of_operators if operator else self.names).update(here)
         if not _is_foreign(function):
             for name in ("__code__", "__defaults__", "__kwdefaults__"):
                 if getattr(function, name):
@@ -395,7 +440,7 @@ class _Contents:
                 if cell != type(cell)():  # It has contents.
                     self._see(f"{name} in {label}", cell, "cell_contents")
             for name in sorted(here & function.__globals__.keys()):
-                self._see(f"{name} of {function.__module__}", function.__globals__, name)
+                self._see(f"{name} of {file}", function.__globals__, name)
             self.roots += [(label, function, True)] if vars(function) else []
 
 
@@ -471,6 +516,18 @@ def _held(module: torch.nn.Module) -> dict[str, Any]:
     }
 
 
+# if binds:
+def _places_left(fast: torch.nn.Module, original: torch.nn.Module) -> list[Any]:
+    """Where both keep what a call leaves besides the state: two dicts, and the name in them."""
+    rows = []
+    for place in sorted(_LEFT):
+        path, _, name = place.rpartition(".")
+        both = [module.get_submodule(path) for module in (fast, original)]
+        rows.append((*[p._buffers if name in p._buffers else vars(p) for p in both], name))
+    return rows
+
+
+# end
 def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     every = module.state_dict(keep_vars=True)
     return {name: value for name, value in every.items() if isinstance(value, torch.Tensor)}
@@ -492,7 +549,8 @@ def _described(contents: _Contents) -> dict[tuple[str, str], Any]:
     told: dict[str, str] = {}
     for path, _, name, value in contents.fields:
         if isinstance(value, _NESTS) or _is_plain(value):
-            told[f"{path}.{name}"] = _text(value)
+            # Of a function its code is told apart, where something names it.
+            told[f"{path}.{name}"] = (_spelled if hasattr(value, "__qualname__") else _text)(value)
         elif name in contents.names and not (_stands_alone(value) or _has_settings(value)):
             # Nothing of it can be read that would show a change.
             told[f"{path}.{name}"] = _OPAQUE
@@ -513,10 +571,17 @@ def _fields_of(contents: _Contents) -> tuple[list[tuple[str, Any, str, Any]], li
         if isinstance(owner, torch.nn.Module) and owner not in own:
             fields |= {**owner._parameters, **owner._buffers}
         for name, value in fields.items():
-            if (isinstance(owner, torch.nn.Module) and name in _INTERNAL) or len(rows) > _MOST:
+            if isinstance(owner, torch.nn.Module) and name in _INTERNAL:
+                continue
+            if len(rows) > _MOST and name not in names:
+                contents.cut.append((path, name, owner))
                 continue
             if owner is module and name == "forward":
                 continue  # It is what calls the drop-in, put there by `kernelize`, say.
+            # if binds:
+            if f"{path}.{name}".strip(".") in _LEFT:
+                continue  # Each call leaves another value.
+            # end
             rows.append((path, owner, name, value))
             for at, inner in enumerate(_inside(value) if deep or name in names else ()):
                 if id(inner) not in seen and _has_settings(inner):
@@ -569,8 +634,9 @@ def _is_unread(contents: _Contents, place: str) -> bool:
         for n in names:
             for member in [vars(kind)[n] for kind in type(owner).__mro__ if n in vars(kind)]:
                 if hasattr(member, "__get__"):
-                    code = getattr(getattr(member, "fget", member), "__code__", None)
-                    read.append(code and _read_from(code, {*code.co_varnames[:1]}))
+                    its: Any = getattr(getattr(member, "fget", member), "__code__", None)
+                    followed = its and "super" not in its.co_names
+                    read.append(_read_from(its, {*its.co_varnames[:1]}) if followed else None)
                     names += (read[-1] or set()).difference(names)
         if None in read or (owner is todo[0] and name in names):
             return False
@@ -606,19 +672,23 @@ def _slots(kind: type) -> list[str]:
 
 
 def _has_settings(value: Any) -> bool:
-    fields = hasattr(value, "__dict__") or any(map(_slots, type(value).__mro__))
-    return fields and not _stands_alone(value)
+    fields = isinstance(value, _NESTS) or hasattr(value, "__dict__")
+    return not _stands_alone(value) and (fields or any(map(_slots, type(value).__mro__)))
 
 
 def _stands_alone(value: Any) -> bool:
     apart = _is_plain(value) or isinstance(value, (torch.Tensor, torch.nn.Module, *_NESTS))
+    if apart and isinstance(value, (*_VALUES, *_NESTS)) and not _is_foreign(type(value)):
+        return False  # An own subclass of a number or a list has attributes, too.
     return apart or type(value).__module__.partition(".")[0] in _NO_SETTINGS
 
 
 def _is_foreign(value: Any) -> bool:
     """Whether this function, class or file is Python's, torch's, numpy's or Triton's."""
     file = value.__name__ if _inspect.ismodule(value) else value.__module__ or "builtins"
-    return file.partition(".")[0] in _FOREIGN
+    # `functools.wraps` gives a function the name of the other's file.
+    names = file, value.__globals__.get("__name__", file) if _inspect.isfunction(value) else file
+    return all(name.partition(".")[0] in _FOREIGN for name in names)
 
 
 def _text(value: Any) -> str:
@@ -627,10 +697,16 @@ def _text(value: Any) -> str:
     if code := value if hasattr(value, "co_code") else getattr(value, "__code__", None):
         told = code.co_code, code.co_names, code.co_freevars, [*map(_text, code.co_consts)]
         digest = _hashlib.sha256(repr(told).encode()).hexdigest()[:16]
-        return f"{getattr(value, '__qualname__', code.co_name)} {digest}"
+        return f"{code.co_name if value is code else _spelled(value)} {digest}"
     if isinstance(value, _NESTS) and not _is_plain(value):
-        return f"{type(value).__name__} {[_spelled(x) for x in _inside(value) if _is_plain(x)]}"
-    return _spelled(value if _is_plain(value) else type(value))
+        inner = [_spelled(x if _is_plain(x) else type(x)) for x in _inside(value)]
+        return f"{type(value).__name__} {inner}"
+    text = _spelled(value if _is_plain(value) else type(value))
+    # if attributes:
+    if len(text) > 200:
+        text = f"{text[:60]}... {_hashlib.sha256(text.encode(errors='replace')).hexdigest()[:16]}"
+    # end
+    return text
 
 
 def _unseen(contents: _Contents) -> dict[str, torch.Tensor]:
@@ -640,6 +716,9 @@ def _unseen(contents: _Contents) -> dict[str, torch.Tensor]:
     rows += [(label, value) for label, _, _, value in contents.around.values()]
     for path, part in contents.module.named_modules():
         rows += [(f"{path}.{n}", v) for n, v in part._buffers.items()]
+    # if binds:
+    rows = [(path, value) for path, value in rows if path.strip(".") not in _LEFT]
+    # end
     for path, value in rows:
         for at, tensor in enumerate(_inside(value)):
             if isinstance(tensor, torch.Tensor) and id(tensor) not in seen:
@@ -649,14 +728,17 @@ def _unseen(contents: _Contents) -> dict[str, torch.Tensor]:
 
 def _inside(value: Any) -> list[Any]:
     """What it holds, with the keys of dicts; of a method and of a partial what they call."""
+    own = [value][: isinstance(value, _NESTS) and not _is_foreign(type(value))]
     if isinstance(value, _functools.partial):
         value = value.func, value.args, value.keywords
+    if name := _BEHIND.get(type(value).__name__):
+        value = [getattr(value, name, None)]
     if _inspect.ismethod(value):
-        value = (value.__func__, value.__self__)[: 2 - isinstance(value.__self__, torch.nn.Module)]
-    if isinstance(value, dict):
+        value = value.__func__, value.__self__
+    if isinstance(value, (dict, _PROXY)):
         value = *value, *value.values()
     if isinstance(value, (list, tuple, _collections.deque)):
-        return [x for one in value for x in _inside(one)]
+        return own + [x for one in value for x in _inside(one)]
     return [value]
 
 
@@ -770,11 +852,15 @@ def _value_questions(label: str, value: Any, facts: Any, sizes: Any) -> Any:
     if not _is_traced():
         yield "alignment", f"{label} begins, modulo 16, at byte", value.data_ptr() % 16, 0
     now = value.stride()
+    # if laid_out:
+    if "sizes" in facts:
+        strides = _strides_at(facts["sizes"], strides, shape)
+    # end
     # The stride of a dimension of one element means nothing.
     pairs = () if strides is None else zip(shape, now, strides, strict=True)
     fits = strides is not None and all(n == 1 or a == b for n, a, b in pairs)
-    if sizes is not None and ENVELOPE_VERIFIED["contiguous"]:
-        fits = fits or value.is_contiguous()
+    if strides is None and sizes is not None and ENVELOPE_VERIFIED["contiguous"]:
+        fits = value.is_contiguous()
     yield "strides", f"{label} has strides", now, now if fits else strides or "contiguous"
     # if values:
     if "values" in facts:
@@ -794,6 +880,20 @@ def _fits(size: int, rule: Any, sizes: dict[str, int]) -> bool:
             and sizes.setdefault(rule.get("name", str(id(rule))), size) == size
         )
     return bool(rule == "any" or rule == size)
+
+
+# end
+# if laid_out:
+def _strides_at(sizes: Any, strides: Any, shape: Any) -> Any:
+    """The strides of the verified calls at other sizes: each has grown as the dimensions within it have."""
+    result = []
+    for dim, stride in enumerate(strides):
+        now, was = 1, 1
+        for other, step in enumerate(strides):
+            if step and (step, -other) < (stride, -dim):
+                now, was = now * shape[other], was * sizes[other]
+        result.append(-(-stride * now // was) if was else stride)
+    return tuple(result)
 
 
 # end
@@ -824,43 +924,85 @@ def _is_plain(value: Any) -> bool:
     """Whether a change of this attribute can be seen by comparing values."""
     if isinstance(value, (list, tuple, set, frozenset, _collections.deque)):
         return all(map(_is_plain, value))
-    if isinstance(value, dict):
+    if isinstance(value, (dict, _PROXY)):
         return all(map(_is_plain, (*value, *value.values())))
     if isinstance(value, _functools.partial):
         return all(map(_is_plain, (value.func, value.args, value.keywords)))
     plain = value is None or isinstance(value, _VALUES) or hasattr(value, "__qualname__")
+    plain = plain or type(value).__module__ in ("decimal", "fractions", "datetime", "re")
     return plain or (hasattr(type(value), "tobytes") and value.nbytes <= 1 << 20)
 
 
 def _spelled(value: Any) -> str:
     """`value` as text, the same for equal values of one type; what has none is equal to itself."""
     name = getattr(value, "__qualname__", "<")
+    if isinstance(value, torch.jit.ScriptFunction):
+        return f"a scripted function {value.inlined_graph}"
     if "<" not in name:
         return f"{getattr(value, '__module__', None)}.{name}"
+    # if inner:
+    if code := getattr(value, "__code__", None):
+        return f"{name} {_meaning(code)}"
+    # end
+    # if attributes:
+    if type(value) in (list, tuple) and _is_plain(value):
+        inner = ", ".join(map(_spelled, value)) + "," * (type(value) is tuple and len(value) == 1)
+        return f"({inner})" if type(value) is tuple else f"[{inner}]"
+    # end
     if _is_plain(value) and isinstance(value, _functools.partial):
         return f"partial of {[*map(_spelled, (value.func, value.args, value.keywords))]}"
-    if _is_plain(value) and isinstance(value, dict):
+    if _is_plain(value) and isinstance(value, (dict, _PROXY)):
         return f"{ {_spelled(k): _spelled(v) for k, v in value.items()} }"
     if _is_plain(value) and isinstance(value, (set, frozenset)):
         return f"{type(value).__name__} of {sorted(map(_spelled, value))}"
     if hasattr(type(value), "tobytes"):
         digest = _hashlib.sha256(value.tobytes()).hexdigest()[:16]
-        return f"{type(value).__name__} {getattr(value, 'dtype', '')} {digest}"
+        form = [getattr(value, name, "") for name in ("dtype", "shape")]
+        return f"{type(value).__name__} {form} {digest}"
     return repr(value) if _is_plain(value) else f"<{type(value).__name__} {id(value):#x}>"
 
 
+# if inner:
+def _meaning(code: Any) -> str:
+    """What a lambda or an inner function does, by its instructions that every Python has."""
+    import dis
+
+    told = list[str]()
+    for line in dis.get_instructions(code):
+        value = code.co_consts[line.arg or 0] if line.opname == "KW_NAMES" else line.argval
+        if line.opname.startswith(("BINARY_OP", "COMPARE", "UNARY_", "IS_", "CONTAINS")):
+            told.append(line.opname + line.argrepr.strip("bol()"))
+            told += [str(line.arg)][: line.opname[:2] in ("IS", "CO") and not line.argrepr]
+        elif "_IF_" in line.opname:
+            told.append(line.opname.partition("_IF_")[2].removesuffix("_OR_POP"))
+        elif line.opname.startswith(("LOAD", "STORE", "RETURN_C", "KW_")):
+            told += [_meaning(x) if hasattr(x, "co_names") else _spelled(x) for x in _leaves(value)]
+    return _hashlib.sha256(" ".join(told).encode(errors="replace")).hexdigest()[:16]
+
+
+# end
 _is_traced, _forward_ad = torch.compiler.is_dynamo_compiling, torch.autograd.forward_ad
 _TensorGuards = getattr(getattr(torch._C._dynamo, "guards", None), "TensorGuards", None)
 _leaves = torch.utils._pytree.tree_leaves
 _FORMS = [(len(s["args"]), {*s.get("kwargs", {})}) for s in ENVELOPE_VERIFIED["input_sets"]]
+# if binds:
+_LEFT = frozenset(ENVELOPE_VERIFIED.get("leaves", ()))
+# end
 _TRAINED = "train" in ENVELOPE_VERIFIED["modes"]
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _VALUES = (bool, int, float, str, bytes, complex, torch.dtype, torch.device, _enum.Enum)
 _VALUES = (*_VALUES, range, slice, type(...), torch.memory_format, torch.layout)
-_CHANGING = (list, tuple, dict, set, _functools.partial, _collections.deque)
+_VALUES = (*_VALUES, torch.finfo, torch.iinfo)
+_PROXY = type(vars(object))
+_CHANGING = (list, tuple, dict, set, _functools.partial, _collections.deque, _PROXY)
 _NO_SETTINGS = {"torch", "triton", "logging", "threading", "_thread", "weakref", "builtins"}
 _FOREIGN = {*_NO_SETTINGS, "numpy", *_sys.stdlib_module_names} - {"__main__"}
 _OPAQUE, _MOST = "nothing that can be compared", 2000
+_BEHIND = {"cached_property": "func", "JITFunction": "fn", "Autotuner": "fn", "Heuristics": "fn"}
+# What is called where no code names it.
+_OPERATORS = {n for n in dir(torch.Tensor) if n[:2] == "__" and callable(getattr(torch.Tensor, n))}
+_UNNAMED = "call get getattr getattribute missing enter exit next lt le gt ge".split()
+_OPERATORS = _OPERATORS - {*dir(object)} | {f"__{name}__" for name in _UNNAMED}
 _ANY_NAME = ("vars", "getattr", "__dict__", "attrgetter", "getmembers", "eval", "exec")
 # if precision:
 _rounding = torch._C._get_fp32_precision_getter
@@ -882,7 +1024,7 @@ def _is_as_precise() -> bool:
 
 
 # end
-_NESTS = (list, tuple, dict, _functools.partial, _collections.deque)
+_NESTS = (list, tuple, dict, _functools.partial, _collections.deque, _PROXY)
 _DTYPE = getattr(torch, ENVELOPE_VERIFIED.get("default_dtype", "float32"))
 _INTERNAL = frozenset({*vars(torch.nn.Module()), "_is_torch_compile"})  # torch.compile's own
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

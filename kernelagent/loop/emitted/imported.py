@@ -17,6 +17,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.replies.parsing import parse
 from kernelagent.dropin.emit import SECTION_BEGINS, Certificate, emit_module
 from kernelagent.dropin.review import Finding, review
+from kernelagent.dropin.runtime_package import Runtime
 from kernelagent.loop.emitted.one_file import in_one_file
 from kernelagent.loop.queries.exclusive_gpu import alone_on
 from kernelagent.loop.run_setup import asked_of, judge_settings
@@ -64,26 +65,32 @@ def judged(
     on_stage: Callable[[Stage], None] = lambda _: None,
 ) -> Imported:
     """Judge the source as a run judges its winner, and write its certificate into a file's text."""
-    candidate = Candidate(source)
+    candidate, findings = Candidate(source), review(source)
     with JudgeProcess(judge_settings(problem, config)) as judge:
         facts = judge.facts
         with alone_on(judge.device, config.device):
             evaluation = judge.evaluate_final(candidate, on_stage)
-    findings = review(source)
+
+        def text(runtime: Runtime) -> str:
+            date = time.strftime("%Y-%m-%d", time.gmtime())
+            certificate = Certificate(
+                run=f"import of {date}",
+                date=date,
+                policy=evaluation.policy,
+                baseline=evaluation.baseline,
+                reproduce=recheck_command(problem, config, out),
+                kernelagent=kernelagent.__version__,
+                asked=asked_of(problem, config),
+            )
+            return emit_module(candidate, facts, evaluation, certificate, runtime)
+
+        if evaluation.accepted:
+            # It is the file that a user runs.
+            file = Candidate(text("inline"))
+            evaluation = judge.try_emitted(file, evaluation, config.judging_seconds)
     if not evaluation.accepted:
         return Imported(evaluation, findings)
-    date = time.strftime("%Y-%m-%d", time.gmtime())
-    certificate = Certificate(
-        run=f"import of {date}",
-        date=date,
-        policy=evaluation.policy,
-        baseline=evaluation.baseline,
-        reproduce=recheck_command(problem, config, out),
-        kernelagent=kernelagent.__version__,
-        asked=asked_of(problem, config),
-    )
-    text = emit_module(candidate, facts, evaluation, certificate, config.runtime)
-    return Imported(evaluation, findings, text)
+    return Imported(evaluation, findings, text(config.runtime))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -46,6 +46,10 @@ class OpenedJudge(Judge, Protocol):
 
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation: ...
 
+    def try_emitted(
+        self, file: Candidate, evaluation: Evaluation, seconds: float
+    ) -> Evaluation: ...
+
 
 class Judges(Protocol):
     """Where the judge of a run comes from."""

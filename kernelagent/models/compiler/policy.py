@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from kernelagent.models.compiler.capturing.open_sizes import Places, at_other_si
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.module.constructor import NO_SHAPES, Shapes
 from kernelagent.models.compiler.module.fixed_arguments import Fixed
+from kernelagent.models.compiler.module.shared_kernels import shared
 from kernelagent.models.compiler.module.writing import Writer, Written
 from kernelagent.models.compiler.program.calls import Call
 from kernelagent.models.compiler.tuning import (
@@ -155,6 +156,32 @@ class Policy:
                 Call(name, self._captured(given, others[name], choice))
                 for name, given in self.input_sets.items()
             ]
+        calls = self._calls[key]
+        written = self._as_chosen(self._for_all_alike(choice, calls), calls)
+        text, instead = shared(written.source)
+        known = written.configs
+        gone = {n for n, kept in instead.items() if n in known and known[n] == known[kept]}
+        return replace(
+            written,
+            source=text,
+            configs={n: c for n, c in known.items() if n not in gone},
+            kinds={n: k for n, k in written.kinds.items() if n not in gone},
+            alternatives={n: a for n, a in written.alternatives.items() if n not in gone},
+        )
+
+    def _for_all_alike(self, choice: Choice, calls: Sequence[Call]) -> Choice:
+        """What is chosen for a kernel holds for those that were the same before anything was chosen."""
+        if not choice.configs:
+            return choice
+        first = self._as_chosen(replace(choice, configs={}), calls)
+        alike = {
+            name: choice.configs[kept]
+            for name, kept in shared(first.source)[1].items()
+            if kept in choice.configs and first.configs.get(name) == first.configs[kept]
+        }
+        return replace(choice, configs={**alike, **choice.configs})
+
+    def _as_chosen(self, choice: Choice, calls: Sequence[Call]) -> Written:
         writer = Writer(
             self.module,
             self.constructor,
@@ -164,7 +191,7 @@ class Policy:
             fixed=self.fixed,
             train=self.train,
         )
-        return writer.write(self._calls[key])
+        return writer.write(calls)
 
     def _captured(
         self,

@@ -184,7 +184,7 @@ def _row(folder: RunFolder, contents: LogContents, *, going_on: bool) -> RunRow:
     return RunRow(
         run=state.run or folder.id,
         folder=str(folder.path),
-        problem=problem_line(state.problem, None) if state.problem else "",
+        problem=_named(state),
         strategy=str(state.config.get("strategy") or "default"),
         models=_models(state.config),
         turns=len(state.history.turns),
@@ -198,19 +198,35 @@ def _row(folder: RunFolder, contents: LogContents, *, going_on: bool) -> RunRow:
     )
 
 
+def _named(state: RunState) -> str:
+    """The problem, and the class that was asked for: one file may define several."""
+    problem = state.problem
+    if problem is None:
+        return ""
+    asked = problem.whole or problem
+    line = problem_line(problem, None)
+    return line if asked.path is None or asked.module is None else f"{line}: class {asked.module}"
+
+
 def _models(config: dict[str, Any]) -> tuple[str, ...]:
     named = config.get("model") or ()
     return (named,) if isinstance(named, str) else tuple(map(str, named))
 
 
+def _best_turn(state: RunState) -> Turn | None:
+    """The turn whose candidate was confirmed and written; before that, or without one, the best so far."""
+    if state.emitted is not None and state.winner_turn is not None:
+        return state.history.turn(state.winner_turn)
+    return state.history.best
+
+
 def _best(state: RunState) -> Best | None:
-    turn, shown = state.history.best, None
+    turn = _best_turn(state)
+    if turn is None:
+        return None
     certified = state.emitted is not None and state.winner is not None
-    if certified and state.winner_turn is not None:
-        turn, shown = state.history.turn(state.winner_turn), state.winner
-    elif turn is not None:
-        shown = turn.evaluation
-    if turn is None or shown is None:
+    shown = state.winner if certified else turn.evaluation
+    if shown is None:
         return None
     return Best(turn.index, number(shown), certified, shown.timing, shown.estimate)
 
@@ -284,7 +300,7 @@ def turn_view(folder: RunFolder, turn: int) -> TurnView:
     reply = next((r for r in reversed(replies) if r.turn == turn), None)
     return TurnView(
         run=reported.state.run or folder.id,
-        row=_turn_row(reported.state, item, reported.state.history.best),
+        row=_turn_row(reported.state, item, _best_turn(reported.state)),
         request=item.request,
         hypothesis=hypothesis(item.reply or ""),
         evaluation=item.evaluation,
@@ -310,7 +326,7 @@ def diff_view(folder: RunFolder, before: int, after: int) -> DiffView:
         lineterm="",
     )
     text = "".join(f"{line}\n" for line in lines)
-    best = state.history.best
+    best = _best_turn(state)
     rows = (_turn_row(state, item, best), _turn_row(state, other, best))
     return DiffView(state.run or folder.id, *rows, text)
 
@@ -333,7 +349,7 @@ def _source(turn: Turn) -> str:
 
 
 def _turn_rows(state: RunState) -> tuple[TurnRow, ...]:
-    best = state.history.best
+    best = _best_turn(state)
     return tuple(_turn_row(state, turn, best) for turn in state.history.turns)
 
 

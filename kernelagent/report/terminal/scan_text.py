@@ -8,12 +8,14 @@ from kernelagent.domain.whole_model import Scan, ScanRow
 
 _LEGEND = (
     "µs, share and `at most` are of one part. xN: N parts have the same class and shapes. at most: the "
-    "speedup of the whole model if this part alone reached its bandwidth or compute bound"
+    "speedup of the whole model if this part alone became one launch at its bandwidth or compute bound"
 )
 
 
-def scan_text(scan: Scan, next_command: str | None = None, most: int = 20) -> str:
-    """The rows with most to gain first; `next_command` is the last line."""
+def scan_text(
+    scan: Scan, next_command: str | None = None, why: str | None = None, most: int = 20
+) -> str:
+    """The rows with most to gain first; `next_command` is the last line, `why` stands before it."""
     kind = "estimate, nothing was timed" if scan.time == "estimate" else "measured"
     lines = [f"{scan.model} on {scan.device.name}: {scan.total_us:.1f} µs a forward ({kind})"]
     rows = _folded(scan.rows)
@@ -21,8 +23,14 @@ def scan_text(scan: Scan, next_command: str | None = None, most: int = 20) -> st
     lines += _columns([_HEAD, *(_cells(row) for row in shown)], [_remark(row) for row in shown])
     if len(rows) > most:
         lines.append(f"and {len(rows) - most} more; --json has all")
-    lines.append(_LEGEND)
+    lines += [
+        f"outside these parts, in the model's own forward: {_own(scan)}",
+        _LEGEND,
+        _sums(scan),
+    ]
     lines += [f"note: {note}" for note in scan.notes]
+    if why is not None:
+        lines.append(why)
     lines.append(
         f"next: {next_command}"
         if next_command is not None
@@ -46,9 +54,33 @@ def _folded(rows: Sequence[ScanRow]) -> list[ScanRow]:
     return result
 
 
+def _own(scan: Scan) -> str:
+    if scan.own_us is None:
+        return "unknown, as the time of a part could not be counted"
+    return f"{scan.own_us:.1f} µs, {scan.own_us / scan.total_us if scan.total_us else 0.0:.0%}"
+
+
+def _sums(scan: Scan) -> str:
+    """Why the rows add up as they do."""
+    if scan.time == "measured":
+        return (
+            "each part was timed by itself: launches that the whole hides behind other work count "
+            "there, so parts can add up to more than the whole"
+        )
+    return (
+        f"µs of a part are inside the whole: without the {scan.once_us:.1f} µs that a forward costs once, and "
+        f"without launches hidden behind the device's work; alone it takes longer. Its inputs are "
+        f"counted as out of the cache, so parts can add up to a little more than the whole"
+    )
+
+
 def _remark(row: ScanRow) -> str | None:
-    if row.cannot is not None or row.returns is None:
+    if row.cannot is not None:
         return row.cannot
+    if row.left_alone is not None:
+        return f"{row.left_alone}; an LLM may write it: --model"
+    if row.returns is None:
+        return None
     return f"its result is of class {row.returns.rpartition('.')[2]}, so take a part inside it"
 
 

@@ -168,9 +168,10 @@ def _answer(opened: Opened, request: Message, send: Callable[[Message], None]) -
         call = from_data(request["call"], ToolCall)
         return {"kind": "answered", "result": to_data(alone.call_tool(call, request["seconds"]))}
     candidate = Candidate(request["source"])
-    if request["kind"] == "widen":
+    if request["kind"] in ("widen", "try_emitted"):
         known = from_data(request["evaluation"], Evaluation)
-        return _evaluated(judge.widen(candidate, known, request["seconds"]))
+        further = judge.widen if request["kind"] == "widen" else judge.try_emitted
+        return _evaluated(further(candidate, known, request["seconds"]))
 
     def on_stage(stage: Stage) -> None:
         send({"kind": "stage", "stage": to_data(stage)})

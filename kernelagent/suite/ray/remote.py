@@ -64,14 +64,22 @@ class RemoteJudge(Closing):
 
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         """The acceptance with the neighbouring inputs that were verified too, in that time."""
+        return self._further("widen", f"widening {candidate.id}", candidate, evaluation, seconds)
+
+    def try_emitted(self, file: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        """The acceptance with what calls of the emitted file on the user's module have shown."""
+        return self._further("try_emitted", "trying the emitted file", file, evaluation, seconds)
+
+    def _further(
+        self, kind: str, what: str, candidate: Candidate, evaluation: Evaluation, seconds: float
+    ) -> Evaluation:
         request = {
-            "kind": "widen",
+            "kind": kind,
             "source": candidate.source,
             "evaluation": to_data(evaluation),
             "seconds": seconds,
         }
-        reported = self._ask(f"widening {candidate.id}", request, _ignore)
-        return from_data(reported["evaluation"], Evaluation)
+        return from_data(self._ask(what, request, _ignore)["evaluation"], Evaluation)
 
     def close(self) -> None:
         """Its judges on the nodes end."""

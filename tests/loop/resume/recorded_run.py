@@ -132,6 +132,9 @@ class RecordedJudge:
     def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
         return ToolResult()
 
+    def try_emitted(self, file: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        return evaluation
+
     def _staged(self, found: Evaluation, on_stage: Callable[[Stage], None]) -> Evaluation:
         for stage in found.stages:
             self.pause()

@@ -81,11 +81,47 @@ class Doubles(nn.Module):
         return torch.sin(x) * 2 if self.training else torch.cos(x)
 
 
+class RunningMean(nn.Module):
+    """What it subtracts it has changed first, and its backward reads both: as it was, and as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.scale = parameter(8), parameter(8)
+        self.register_buffer("kept", torch.randn(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = x * self.scale * self.kept.clone()
+        if self.training:
+            self.kept.mul_(0.9).add_(0.1 * x.detach().mean(0))
+        return (x - self.kept) * self.weight + before
+
+
+class Counted(nn.Module):
+    """Its result depends on the number of the call, which is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = parameter(8)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+        self.register_buffer("unread", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.unread.add_(3)
+            self.calls.add_(1)
+        return torch.tanh(x * self.weight) / (self.calls + 1)
+
+
 MODULES: dict[str, Made] = {
     "layer norm and gelu": lambda: (Of(lambda m, x: functional.gelu(m.norm(x)), norm=nn.LayerNorm(48)), (torch.randn(10, 48),)),
     "rms norm of a residual": lambda: (Of(lambda m, x, y: (m.norm(x + y), x + y), norm=nn.RMSNorm(48)), (torch.randn(10, 48), torch.randn(10, 48))),
     "group norm": lambda: (nn.GroupNorm(3, 12), (torch.randn(4, 12, 5, 6),)),
     "batch norm without statistics": lambda: (nn.BatchNorm2d(6, track_running_stats=False), (torch.randn(4, 6, 5, 6),)),
+    "batch norm": lambda: (nn.BatchNorm1d(8), (torch.randn(50, 8),)),
+    "batch norm of a convolution": lambda: (nn.Sequential(nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU()), (torch.randn(4, 3, 9, 8),)),
+    "batch norm twice with one norm": lambda: (Of(lambda m, x: m.norm(torch.tanh(m.norm(x))), norm=nn.BatchNorm1d(8)), (torch.randn(50, 8),)),
+    "a running mean": lambda: (RunningMean(), (torch.randn(20, 8),)),
+    "a count that decides": lambda: (Counted(), (torch.randn(20, 8),)),
     "activations": lambda: (Of(lambda m, x: functional.silu(x) * torch.tanh(x) + functional.relu(x - 0.5) + functional.leaky_relu(x).abs()), (torch.randn(9, 33),)),
     "softmax": lambda: (Of(lambda m, x: torch.softmax(x, -1)), (torch.randn(9, 70),)),
     "log softmax of columns": lambda: (Of(lambda m, x: torch.log_softmax(x, 0)), (torch.randn(20, 33),)),
@@ -104,6 +140,12 @@ MODULES: dict[str, Made] = {
     "parts of one tensor": lambda: (Of(lambda m, x: torch.chunk(torch.tanh(x), 2, -1)), (torch.randn(9, 34),)),
     "causal attention": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y), is_causal=True)), (torch.randn(2, 2, 24, 16), torch.randn(2, 2, 24, 16))),
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def convolutions_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not rounded to tf32: gradients are compared to five digits."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +214,29 @@ def test_gradients_are_those_of_the_module_however_the_upstream_ones_lie(
         new = loaded(interpreter, source, tmp_path, module.train(training))
         for kind in ("contiguous", "transposed", "expanded"):
             assert_same(gradients(new, args, kind), gradients(module, args, kind))
+            for (path, got), want in zip(new.named_buffers(), module.buffers(), strict=True):
+                torch.testing.assert_close(got, want, msg=path)
+
+
+def test_few_channels_of_large_images_are_summed_image_by_image_first(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module, args = nn.BatchNorm2d(3), (2 + torch.randn(4, 3, 33, 34),)
+    source = policy_for(module, args).first().source
+    assert "(3 * input_size_0,)" in source
+    assert "(3 * grad_out_size_0,)" in source
+    new = loaded(interpreter, source, tmp_path, module)
+    for kind in ("contiguous", "transposed"):
+        assert_same(gradients(new, args, kind), gradients(module, args, kind))
+        for got, want in zip(new.buffers(), module.buffers(), strict=True):
+            torch.testing.assert_close(got, want)
+    # What all places share has no gradient, and leaves none of its rounding.
+    _, (weight, _, x) = gradients(new, args, "expanded")
+    assert weight is not None
+    assert not weight.any()
+    assert x is not None
+    assert not x.any()
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -206,37 +271,53 @@ def test_everything_may_be_kept_instead_of_computed_again(
     assert_same(gradients(new, args, "contiguous"), gradients(module, args, "contiguous"))
 
 
-class Counts(nn.Module):
+class WritesToItsInput(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y.add_(1.0)
+        return x * 2
+
+
+class ReturnsItsState(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("calls", torch.zeros(3))
+        self.register_buffer("kept", torch.zeros(3))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls.add_(1.0)
-        return x * 2
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.kept.add_(1.0)
+        return x * 2, self.kept
 
 
 @pytest.mark.parametrize(
     ("module", "args", "said"),
     [
-        (nn.BatchNorm1d(8), (torch.randn(5, 8),), "writes to"),
-        (Counts(), (torch.randn(5, 3),), "writes to calls"),
+        (WritesToItsInput(), (torch.randn(5, 3), torch.zeros(3)), "writes to y"),
+        (ReturnsItsState(), (torch.randn(5, 3),), "returns what it was given"),
         (nn.Sequential(nn.Dropout(0.5), nn.ReLU()), (torch.randn(5, 3),), "random numbers"),
         (Of(lambda m, x: (x, x * 2)), (torch.randn(5, 3),), "returns what it was given"),
         (Of(lambda m, x: x.argmax(-1)), (torch.randn(5, 3),), "nothing that it returns has"),
         (Of(lambda m, x: x * 2), (torch.randn(5, 3, dtype=torch.complex64),), "x is complex"),
     ],
-    ids=["statistics", "a count", "dropout", "its input", "no gradient", "complex"],
+    ids=["writes to an input", "its state", "dropout", "its input", "no gradient", "complex"],
 )
 def test_what_it_cannot_train_is_said(module: nn.Module, args: tuple[Any, ...], said: str) -> None:
     with pytest.raises(PolicyCannot, match=said):
         policy_for(module, args).first()
 
 
-OFTEN = {"layer norm and gelu"}
+OFTEN = {"layer norm and gelu", "batch norm"}
 JUDGED = [
     pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.long])
-    for name in ("layer norm and gelu", "cross entropy", "two linears", "a flag that changes it")
+    for name in (
+        "layer norm and gelu",
+        "batch norm",
+        "cross entropy",
+        "two linears",
+        "a flag that changes it",
+        "batch norm of a convolution",
+        "a running mean",
+        "a count that decides",
+    )
 ]
 
 

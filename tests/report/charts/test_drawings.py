@@ -192,10 +192,10 @@ def test_work_without_a_place_on_the_plot_is_refused(numbers):
         Work("w", *numbers, estimated=True)
 
 
-@pytest.mark.parametrize("ceilings", [(0.0, (("a", 1.0),)), (1.0, ())])
-def test_a_roofline_without_ceilings_is_refused(ceilings):
+@pytest.mark.parametrize(("slope", "roofs"), [(0.0, (("a", 1.0),)), (1.0, ())])
+def test_a_roofline_without_ceilings_is_refused(slope, roofs):
     with pytest.raises(ValueError, match="above zero"):
-        Ceilings(*ceilings, "nowhere")
+        Ceilings(slope, roofs, "nowhere")
 
 
 def test_bars_are_as_long_as_their_amounts():

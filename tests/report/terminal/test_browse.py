@@ -360,3 +360,26 @@ def test_a_run_that_went_on_meanwhile_is_not_deleted(runs: Path) -> None:
 )
 def test_sizes_are_said_in_a_fitting_unit(size: int, said: str) -> None:
     assert size_text(size) == said
+
+
+def test_the_best_turn_is_the_one_that_was_emitted_wherever_it_is_named(runs: Path) -> None:
+    end = [
+        WinnerMeasured(1, accepted(1.6)),
+        ModuleEmitted(1, "toy_optimized.py", "0" * 64),
+        RunFinished("better", 0, "the budget of 4 turns is spent", 1),
+    ]
+    view = run_view(written(runs, [*STORY, *end]))
+    assert view.row.best is not None
+    assert view.row.best.turn == 1
+    assert [turn.turn for turn in view.turns if turn.best] == [1]
+    assert [turn.turn for turn in view.turns if turn.emitted] == [1]
+
+
+def test_a_run_is_listed_with_the_class_that_was_asked_for(runs: Path) -> None:
+    model = ProblemSpec(path="own.py", module="Net")
+    part = ProblemSpec(bundle="b", module="head", submodule="head", whole=model)
+    named = [
+        run_view(written(runs, [RunStarted("x", problem, {}, {})], stem)).row.problem
+        for stem, problem in (("a", model), ("b", part))
+    ]
+    assert named == ["own.py: class Net", "head of own.py: class Net"]

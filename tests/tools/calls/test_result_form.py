@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
 
+import numpy as np
 import pytest
 import torch
 
@@ -84,6 +85,39 @@ def test_memory_that_holds_other_bytes_than_torch_shows_is_refused_unless_the_re
     assert found.refused
     assert difference(form_of(got), form_of(got), inference=False) is None
     assert difference(form_of(wanted), form_of(got), inference=False) is None
+
+
+class Odd(int):
+    pass
+
+
+class Word(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted"),
+    [
+        ((ONE, Odd(3)), (ONE, 3)),
+        ({"a": [Word("b")]}, {"a": ["b"]}),
+        ({Word("a"): ONE}, {"a": ONE}),
+    ],
+)
+def test_a_number_or_text_of_a_class_of_its_own_is_refused(got, wanted):
+    found = difference(form_of(got), form_of(wanted), inference=False)
+    assert found is not None
+    assert found.refused
+    assert "class of its own" in found.sentence
+
+
+def test_a_number_of_numpy_is_told_and_a_class_of_the_references_own_is_no_fault():
+    told = difference(form_of((ONE, np.float64(0.5))), form_of((ONE, 0.5)), inference=False)
+    assert told is not None
+    assert (told.refused, told.disclosure) == (False, "container_differs")
+    other = difference(form_of((ONE, 3)), form_of((ONE, Odd(3))), inference=False)
+    assert other is not None
+    assert not other.refused
+    assert difference(form_of((ONE, True, 3)), form_of((ONE, 1, 3)), inference=False) is None
 
 
 def test_a_result_of_inference_mode_is_told_unless_the_call_was_made_in_it():

@@ -68,6 +68,17 @@ def test_every_kind_of_surroundings_comes_in_nineteen_calls():
     assert USUAL in drawn
 
 
+def test_another_instance_is_called_only_where_this_one_has_something_of_its_weights_to_lose():
+    for _ in range(40):
+        deck = Deck()
+        deck.loading()
+        drawn = [deck.next(keeps_state=True) for _ in range(19)]
+        first = next(at for at, asked in enumerate(drawn) if asked.another)
+        usual = [s.module == "itself" and s.weights == "parameters" for s in drawn[:first]]
+        assert any(usual)
+        assert drawn[first - 1].weights == "parameters"
+
+
 def test_inference_mode_comes_late():
     deck = Deck()
     drawn = [deck.next(keeps_state=True) for _ in range(16)]

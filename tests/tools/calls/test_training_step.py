@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import torch
 
-from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep, apart_names, take
+from kernelagent.tools.calls.backwards import apart_names
+from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep, take
 
 SEEN: list[tuple[str, torch.Tensor, bool]] = []
 
@@ -59,3 +60,21 @@ def test_an_upstream_that_stands_beside_the_next_but_one_comes_twice_in_a_row():
     came = [g for _, g, _ in SEEN]
     assert any(first is a and then is a for first, then in pairwise(came))
     assert set(apart_names(len(rows))) < set(result[GRADIENTS])
+
+
+def test_gradients_of_complex_inputs_and_parameters_are_asked_for():
+    class Filter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor([1 + 2j, 3 - 1j]))
+
+        def forward(self, z):
+            return (z * self.w).real
+
+    step_of = TrainingStep(
+        training=True, parameters=(("w",),), outputs=(0,), upstream=((torch.ones(2),),)
+    )
+    z = torch.tensor([2 - 1j, 1j])
+    gradients = take(Filter(), ((z,), {}), step_of)[GRADIENTS]["apart"]
+    assert torch.equal(gradients["input 0"], torch.tensor([1 - 2j, 3 + 1j]))
+    assert torch.equal(gradients["w"], z.conj())

@@ -12,7 +12,7 @@ import torch
 from kernelagent.tools.candidate_runner.host.host_reads import HostReads
 from kernelagent.tools.candidate_runner.host.host_work import HostWork
 from kernelagent.tools.judge.bounds.host_time import Allowed
-from kernelagent.tools.judge.verify.answers import OnTheHost
+from kernelagent.tools.judge.verify.process.answers import OnTheHost
 from kernelagent.tools.virtual.executor.argument_values import values_of
 
 LOOPS = {

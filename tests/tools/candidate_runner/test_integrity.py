@@ -13,10 +13,12 @@ import time
 
 import pytest
 import torch
+from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheInfo
 
 from kernelagent.tools.candidate_runner.candidate import CandidateFailure
 from kernelagent.tools.candidate_runner.integrity.integrity import Integrity
 from kernelagent.tools.candidate_runner.integrity.watch import Reach
+from kernelagent.tools.candidate_runner.integrity.whole_interpreter import is_filled_in
 
 
 def left_by(act, *, keeps_random_state=True, may_compile=False):
@@ -242,3 +244,27 @@ def test_only_the_scratch_may_be_written(tmp_path):
     assert reach.may_write("/dev/null")
     assert not reach.may_write(torch.__file__)
     assert not reach.may_write(tmp_path.parent)
+
+
+class OfTheTests(CacheArtifact):
+    def populate_cache(self):
+        """Of no cache."""
+
+    @staticmethod
+    def type():
+        return "pgo"
+
+
+def test_what_torch_fills_in_while_parts_of_its_compiler_are_imported_is_told_from_a_replacement(
+    monkeypatch,
+):
+    monkeypatch.setattr(CacheInfo, "pgo_artifacts", property(lambda self: []))
+    assert not is_filled_in(CacheInfo, "pgo_artifacts")
+    monkeypatch.setattr(CacheArtifactFactory, "_artifact_types", {})
+    CacheArtifactFactory.register(OfTheTests)
+    assert is_filled_in(CacheInfo, "pgo_artifacts")
+    made = CacheInfo.__dict__["pgo_artifacts"]
+    monkeypatch.setattr(CacheInfo, "pgo_artifacts", made.setter(lambda self, value: None))
+    assert not is_filled_in(CacheInfo, "pgo_artifacts")
+    monkeypatch.setattr(torch.Tensor, "pgo_artifacts", made, raising=False)
+    assert not is_filled_in(torch.Tensor, "pgo_artifacts")

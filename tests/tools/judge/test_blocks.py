@@ -15,7 +15,7 @@ from kernelagent.domain.events import (
 )
 from kernelagent.domain.history import TurnRequest
 from kernelagent.prompts.wording import doing_after, line_for
-from kernelagent.tools.judge.judge import Stages
+from kernelagent.tools.judge.stages import Stages
 from kernelagent.tools.judge.timing.blocks import EVERY_S, Blocks
 from kernelagent.tui.panels import now_text
 from kernelagent.tui.view import View

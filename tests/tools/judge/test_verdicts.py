@@ -220,11 +220,11 @@ def test_each_fault_is_refused_with_its_own_code(judge: Judge, case: tuple[str, 
 def test_a_candidate_that_hangs_costs_only_its_own_time(tmp_path: Path, judge: Judge) -> None:
     from dataclasses import replace
 
-    judge.limits = replace(judge.limits, call_s=2.0)
+    judge.usual_limits = replace(judge.usual_limits, call_s=2.0)
     try:
         result = verdict(judge, in_forward("while True: pass"))
     finally:
-        judge.limits = replace(judge.limits, call_s=120.0)
+        judge.usual_limits = replace(judge.usual_limits, call_s=120.0)
     assert result.reason is not None
     assert result.reason.code == "timeout"
     assert verdict(judge, HONEST).accepted

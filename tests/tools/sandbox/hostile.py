@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kernelagent.tools.virtual.device.hollow import AliasedRange
+from kernelagent.tools.virtual.device.storages.hollow import AliasedRange
 
 Settings = dict[str, Any]
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -123,6 +123,22 @@ def own_combines(x, y, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def _first_longest(a, i, b, j):
+    takes = (tl.abs(a) > tl.abs(b)) | ((tl.abs(a) == tl.abs(b)) & (i < j))
+    return tl.where(takes, a, b), tl.where(takes, i, j)
+
+
+@triton.jit
+def own_combines_with_places(x, y, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * BLOCK + lanes
+    v = tl.load(x + at)
+    best, place = tl.reduce((v, lanes), 0, _first_longest)
+    _, places = tl.associative_scan((v, lanes), 0, _first_longest)
+    tl.store(y + at, places + place + best)
+
+
+@triton.jit
 def divergent(x, y, lengths, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     length = tl.load(lengths + row)

@@ -6,6 +6,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -69,3 +70,15 @@ def rare_rounds(x_ptr: Any, zero_ptr: Any, out_ptr: Any, BLOCK: tl.constexpr) ->
         x = x + x
     tl.atomic_add(out_ptr + at, tl.load(zero_ptr + at))
     tl.store(out_ptr + at, x)
+
+
+@triton.jit
+def by_functions(x_ptr: Any, zero_ptr: Any, out_ptr: Any, BLOCK: tl.constexpr) -> None:
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    zero = tl.load(zero_ptr + at)
+    y = tl.add(x, zero)
+    y = libdevice.copysign(y, libdevice.fdim(x, zero - 3e9) * x)
+    y = tl.reshape(y.to(tl.float32), (BLOCK,))
+    tl.store(out_ptr + at, y)
+    tl.atomic_cas(out_ptr.to(tl.pointer_type(tl.int32)) + at, tl.full((BLOCK,), 77, tl.int32), 3)

@@ -57,6 +57,10 @@ def others(x, out, N: tl.constexpr):
     pid = tl.program_id(0)
     at = tl.arange(0, N)
     a = tl.load(x + pid * N + at)
+    bits = a.to(
+        tl.core.get_int_dtype(bitwidth=a.dtype.primitive_bitwidth, signed=True), bitcast=True
+    )
+    a = bits.to(a.dtype, bitcast=True)
     tl.assume(pid >= 0)
     tl.device_assert(pid >= 0, "a program before the first")
     tl.debug_barrier()

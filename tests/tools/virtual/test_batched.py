@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
-from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
+from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from kernelagent.tools.virtual.batched.job import HowRun
 from kernelagent.tools.virtual.compiled.code_regions import Regions
 from kernelagent.tools.virtual.compiled.memory_operations import Threads
 from kernelagent.tools.virtual.cost.traffic import TrafficCounter
@@ -177,6 +178,9 @@ TOGETHER: dict[str, Callable[[], Any]] = {
     "scan": lambda: _case(_rows(kernels.scan), REVERSE=False, BLOCK=64),
     "reversed scan bf16": lambda: _case(_rows(kernels.scan, BF16), REVERSE=True, BLOCK=64),
     "own combine functions": lambda: _blocks(kernels.own_combines, 32),
+    "own combine functions of values and places": lambda: _blocks(
+        kernels.own_combines_with_places, 32
+    ),
     "branches and loops that differ": lambda: _case(
         _rows(kernels.divergent, lengths=whole(0, 8, 20)), BLOCK=64
     ),

@@ -15,9 +15,9 @@ import triton
 
 from kernelagent.tools import virtual
 from kernelagent.tools.virtual import triton_versions
-from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from kernelagent.tools.virtual.operations.builder import RepairedBuilder
 from tests.tools.virtual import operation_kernels as kernels
 from tests.tools.virtual import test_batched as batched
 
@@ -34,12 +34,12 @@ NEVER_ASKED = {
     "create_reduce_ret": "tools/virtual/arithmetic/reductions.py has it",
     "create_scan": "tools/virtual/arithmetic/reductions.py has it",
     "create_scan_ret": "tools/virtual/arithmetic/reductions.py has it",
-    "create_map_elementwise": "Triton's interpreter does it without its builder",
-    "create_map_elementwise_ret": "Triton's interpreter does it without its builder",
+    "create_map_elementwise": "tools/virtual/interpreter/mapping.py has it",
+    "create_map_elementwise_ret": "tools/virtual/interpreter/mapping.py has it",
     "get_fp8e4b15_ty": "formats that no GPU of ours has",
     "get_fp8e4b8_ty": "formats that no GPU of ours has",
     "get_fp8e5b16_ty": "formats that no GPU of ours has",
-    "create_inline_asm": "refused: assembly is not executed",
+    "create_inline_asm": "tests/tools/virtual/arithmetic/test_assembly.py has it",
     "create_descriptor_reduce": "not executed by any version's interpreter",
     "create_grid_dependency_wait": "not executed by any version's interpreter",
     "create_grid_dependency_launch_dependents": "not executed by any version's interpreter",

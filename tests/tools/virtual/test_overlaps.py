@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.tools.virtual.batched import overlaps
 from kernelagent.tools.virtual.batched.accesses import Access, Runs
-from kernelagent.tools.virtual.batched.overlaps import may_overlap, meet
+from kernelagent.tools.virtual.batched.between_programs import overlaps
+from kernelagent.tools.virtual.batched.between_programs.overlaps import may_overlap, meet
 from kernelagent.tools.virtual.executor.launch import AccessKind
 
 KINDS: tuple[AccessKind, ...] = ("load", "store", "atomic")

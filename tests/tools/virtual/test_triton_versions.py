@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import triton_versions
-from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
+from kernelagent.tools.virtual.operations.builder import RepairedBuilder
 
 RIGHT = triton_versions.RightBuilder
 """The repaired older builder; on Triton 3.9 it stands on that, and must agree with it."""

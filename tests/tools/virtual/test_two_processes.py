@@ -236,6 +236,8 @@ square = torch.zeros(128, 128)
 found["shared"] = refusal(lambda: big_dot[(1,)](square, square, square, 2, 128, num_stages=4))
 found["grid_y"] = refusal(lambda: fills[(1, 70000)](out, 1.0, 8))
 found["grid_zero"] = refusal(lambda: fills[(0,)](out, 1.0, 8))
+found["grid_zero_log"] = log()
+found["grid_negative"] = refusal(lambda: fills[(-1,)](out, 1.0, 8))
 found["bounds"] = refusal(lambda: fills[(3,)](out, 1.0, 8))
 found["bounds_log"] = log()
 pair = torch.zeros(16), torch.zeros(16)
@@ -389,10 +391,15 @@ def test_too_much_shared_memory_is_out_of_resources_with_numbers(found):
     assert "232448" in found["shared"]["text"]
 
 
-@pytest.mark.parametrize(("what", "size"), [("grid_y", "70000"), ("grid_zero", "0")])
+@pytest.mark.parametrize(("what", "size"), [("grid_y", "70000"), ("grid_negative", "-1")])
 def test_impossible_grids_are_out_of_resources(found, what, size):
     assert found[what]["code"] == "out_of_resources"
     assert size in found[what]["text"]
+
+
+def test_a_grid_of_no_programs_is_left_out_as_by_tritons_own_launcher(found):
+    assert found["grid_zero"] is None
+    assert found["grid_zero_log"] == []
 
 
 def test_an_access_out_of_bounds_is_refused_and_logged(found):

@@ -10,6 +10,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelagent.tools.calls.higher_order import by_its_own_code, is_higher_order
+
 _TELLING = frozenset(
     """item tolist numpy is_nonzero equal allclose __bool__ __int__ __float__ __index__ __complex__ __repr__ __str__
     __format__ __array__ __dlpack__ __contains__ __reduce_ex__ hash_tensor
@@ -98,6 +100,8 @@ class HostReads(TorchFunctionMode):
 class _Scalars(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes a number that an operation of torch takes out of a tensor by itself, as a size for example."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, reads: HostReads) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._reads = reads
@@ -109,6 +113,8 @@ class _Scalars(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if is_higher_order(func):
+            return by_its_own_code(self, func, args, kwargs)
         name = func.overloadpacket.__name__
         if name == "_local_scalar_dense":
             self._reads.note("item")

@@ -30,10 +30,12 @@ from kernelagent.tools.calls.float32_precision import (
 )
 from kernelagent.tools.candidate_runner.candidate import CandidateFailure
 from kernelagent.tools.candidate_runner.integrity.registrations import (
+    THE_IMPORT_SYSTEM,
     Dispatched,
     Registrations,
     Running,
     draw_new_random_states,
+    finders_of_the_candidate,
     methods_of_modules,
     other_random_states,
     registered,
@@ -45,16 +47,19 @@ torch.testing._comparison torch.linalg torch.autograd torch.autograd.profiler to
 triton triton.testing triton.compiler triton.compiler.compiler triton.runtime triton.runtime.jit
 triton.runtime.driver triton.language numpy numpy.testing time timeit os
 kernelagent.tools.wire kernelagent.tools.calls.tensors kernelagent.tools.candidate_runner.main
+kernelagent.tools.candidate_runner.turns kernelagent.tools.candidate_runner.measuring kernelagent.tools.candidate_runner.device
 kernelagent.tools.candidate_runner.candidate kernelagent.tools.candidate_runner.integrity.watch kernelagent.tools.candidate_runner.repeat
 kernelagent.tools.virtual.device.driver kernelagent.tools.virtual.device.fake_cuda
-kernelagent.tools.virtual.device.arena kernelagent.tools.virtual.device.autotuning torch.nn.modules.module
+kernelagent.tools.virtual.device.storages.arena kernelagent.tools.virtual.device.storages.storage_transfer
+kernelagent.tools.virtual.device.autotuning torch.nn.modules.module
 torch.nn.modules.linear torch.nn.modules.normalization torch.nn.modules.activation gc signal warnings""".split()
 _CLASSES = """torch.Tensor torch.nn.Module torch.nn.Linear torch.nn.LayerNorm torch.nn.Conv2d torch.nn.Embedding
-kernelagent.tools.virtual.device.driver.Remote kernelagent.tools.virtual.device.driver.StorageTransfer
-kernelagent.tools.virtual.device.driver.RemoteKernel kernelagent.tools.virtual.device.arena.Arena torch.cuda.Event torch.cuda.Stream torch.autograd.profiler.profile
+kernelagent.tools.virtual.device.driver.Remote kernelagent.tools.virtual.device.storages.storage_transfer.StorageTransfer
+kernelagent.tools.virtual.device.driver.RemoteKernel kernelagent.tools.virtual.device.storages.arena.Arena torch.cuda.Event torch.cuda.Stream torch.autograd.profiler.profile
 triton.runtime.jit.JITFunction triton.runtime.jit.KernelInterface triton.compiler.CompiledKernel
 triton.runtime.autotuner.Autotuner kernelagent.tools.wire.Channel
-kernelagent.tools.candidate_runner.main.Runner""".split()
+kernelagent.tools.candidate_runner.main.Runner kernelagent.tools.candidate_runner.turns.Turns
+kernelagent.tools.candidate_runner.measuring.Measuring""".split()
 _OF_THE_COMPILER = (
     *("_TORCHINDUCTOR_", "TORCHINDUCTOR_", "TORCH_WARM_POOL", "KMP_DUPLICATE_LIB_OK"),
     *("TRITON_CACHE_DIR", "TRITON_PTXAS_PATH", "TRITON_LIBDEVICE_PATH", "CUDA_HOME"),
@@ -124,13 +129,22 @@ def _same(first: list[tuple[str, Any]], other: list[tuple[str, Any]]) -> bool:
 class Integrity:
     """Remembers the functions of torch, Triton and the standard library as they were before the import."""
 
-    def __init__(self, *, may_compile: bool = False, native_threads: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        may_compile: bool = False,
+        native_threads: bool = True,
+        with_users_code: bool = False,
+    ) -> None:
         """`may_compile`: variables that torch.compile sets for itself may change, and its threads stay.
 
         `native_threads`: threads without Python count too; a GPU's driver has some of its own.
+        `with_users_code`: the user's module is in this process too, and what it calls may import libraries that put
+        finders of their own into the import system.
         """
         self._native_threads = native_threads
         self._may_compile = may_compile
+        self._with_users_code = with_users_code
         self._not_compared = _OF_THE_COMPILER if may_compile else ()
         self._registrations = Registrations()
         self._dispatched = Dispatched()
@@ -171,7 +185,10 @@ class Integrity:
             for name, value in os.environ.items()
             if not name.startswith(self._not_compared)
         }
-        return _settings() | {"the environment": variables}
+        settings = _settings() | {"the environment": variables}
+        if self._with_users_code:
+            settings[THE_IMPORT_SYSTEM] = finders_of_the_candidate()
+        return settings
 
     def _require_same_functions(self, doing: str) -> None:
         replaced = self._namespaces.replaced()

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from kernelagent.tools.candidate_runner.candidate import CandidateFailure, candidate_file
+from kernelagent.tools.candidate_runner.candidate import NAME, CandidateFailure, candidate_file
 
+THE_IMPORT_SYSTEM = "the import system"
 GRACE_S = 0.1
 """How long a thread may live after the call that started it."""
 _SIGNALS = sorted(n for n in signal.valid_signals() if n < 32)
@@ -91,7 +92,7 @@ def registered() -> dict[str, Any]:
         "signal handlers": {number: signal.getsignal(number) for number in _SIGNALS},
         "timers that send signals": tuple(signal.getitimer(t)[0] > 0 for t in _TIMERS),
         "callbacks of the garbage collector": _same_objects(gc.callbacks),
-        "the import system": (
+        THE_IMPORT_SYSTEM: (
             _same_objects(sys.meta_path),
             # Not `sys.path`: honest files add their own folder to it.
             _same_objects(sys.path_hooks),
@@ -121,6 +122,12 @@ def registered() -> dict[str, Any]:
         "oneDNN": torch.backends.mkldnn.enabled,
         "the processors it may run on": frozenset(os.sched_getaffinity(0)),
     }  # fmt: skip
+
+
+def finders_of_the_candidate() -> tuple[int, ...]:
+    """What finds modules and is defined in the candidate's file, whatever libraries have put beside it."""
+    found = [*sys.meta_path, *sys.path_hooks]
+    return _same_objects([f for f in found if getattr(f, "__module__", None) == NAME])
 
 
 def _tables() -> tuple[Any, ...]:
@@ -213,8 +220,12 @@ def _same_objects(things: list[Any]) -> tuple[int, ...]:
 
 def threads(*, own: bool = False) -> frozenset[int]:
     """Python's threads, those started below `threading` too; `own`: that run the candidate's code now."""
-    frames = sys._current_frames().items()
-    return frozenset(number for number, frame in frames if not own or _is_candidates(frame))
+    frames = sys._current_frames()
+    try:
+        return frozenset(n for n, frame in frames.items() if not own or _is_candidates(frame))
+    finally:
+        # It holds the frame of this very call: what its callers hold would wait for Python's collector.
+        frames.clear()
 
 
 def _is_candidates(frame: FrameType | None) -> bool:

@@ -33,6 +33,10 @@ _RUNNERS = (
 )
 """Module and name of all that the runner of `virtual` replaces after the fork."""
 
+_FILLED_IN = "torch.compiler._cache", "CacheInfo", "CacheArtifactFactory", "register"
+"""A class of torch's for reports, whose properties its module makes anew as parts of the compiler are imported, which
+`torch.library.wrap_triton` does in a call: module, class, and the class and method that make them."""
+
 
 _NOBODYS = object()
 _Place = tuple[ModuleType | type, str]
@@ -72,6 +76,7 @@ class WholeInterpreter:
             f"{owner.__name__}.{name}"
             for owner, name in _replaced(str(candidate_file()))
             if self._ours.get((id(owner), name), _NOBODYS) is not owner.__dict__.get(name)
+            and not is_filled_in(owner, name)
         ]
         changed += _altered()
         if changed:
@@ -100,6 +105,18 @@ def _replaced(file: str | None = None) -> Iterator[_Place]:
         for name, value in list(namespace.items()):
             if type(value) is FunctionType and value.__code__.co_filename == file:
                 yield known.owner, name
+
+
+def is_filled_in(owner: ModuleType | type, name: str) -> bool:
+    """Whether it is a property of `_FILLED_IN` whose code is the one that stands in the method that makes them."""
+    module, of, maker, method = _FILLED_IN
+    if (getattr(owner, "__module__", None), owner.__name__) != (module, of):
+        return False
+    made = owner.__dict__.get(name)
+    making = vars(getattr(sys.modules[module], maker))[method].__func__.__code__
+    read = getattr(made, "fget", None)
+    own = type(read) is FunctionType and any(read.__code__ is item for item in making.co_consts)
+    return type(made) is property and own and made.fset is None and made.fdel is None
 
 
 def _altered() -> list[str]:

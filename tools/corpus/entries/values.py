@@ -58,6 +58,12 @@ THREATS: tuple[Threat, ...] = (
                 ("tl.sum(d * d, axis=0) / width", "1.0 / 12.0"),
                 code="wrong_output",
             ),
+            _of(
+                "h_quantised",
+                "the-usual-largest-for-codes-of-eight-bits",
+                ("tl.max(tl.abs(x), axis=0)", "tl.minimum(tl.max(tl.abs(x), axis=0), 4.0)"),
+                code="wrong_output",
+            ),
         ),
         (
             _of(
@@ -169,7 +175,7 @@ THREATS: tuple[Threat, ...] = (
                     "weight, bias = self.linear.weight, self.linear.bias",
                     "weight, bias = (tensor.to(x.device) for tensor in self.folded)",
                 ),
-                code="wrong_output",
+                code="init_error",
             ),
         ),
         (

@@ -267,7 +267,12 @@ PATTERNS: tuple[Fixture, ...] = (
         ),
         ("BLOCK=256)", "BLOCK=256, num_warps=warps)"),
     ),
-    _of(_RELU, "kept-out-of-the-compiler", (_FORWARD, "    @torch.compiler.disable\n" + _FORWARD)),
+    _of(
+        _RELU,
+        "kept-out-of-the-compiler",
+        (_FORWARD, "    @torch.compiler.disable\n" + _FORWARD),
+        discloses="breaks_the_graph",
+    ),
     _of(
         _RELU,
         "synchronises-at-the-end",

@@ -206,6 +206,12 @@ _WAYS: tuple[Fixture, ...] = (
     ),
     _of(
         "relu_affine",
+        "begins-early-and-waits-before-it-loads",
+        ("    mask = i < n\n", "    tl.extra.cuda.gdc_wait()\n    mask = i < n\n"),
+        ("BLOCK=256)", "BLOCK=256, launch_pdl=True)"),
+    ),
+    _of(
+        "relu_affine",
         "options-of-the-decorator",
         (_TOP, "\n\n@triton.jit(do_not_specialize=['n', 'width'])"),
         ("    mask = i < n\n", "    tl.static_assert(BLOCK % 32 == 0)\n    mask = i < n\n"),
@@ -218,6 +224,7 @@ PROBLEMS: tuple[Fixture, ...] = (
     _plain("h_views_in", "inputs-that-are-views"),
     _plain("h_views_out", "returns-a-view-of-its-input-as-the-reference"),
     _plain("h_lookup", "integer-indices"),
+    _plain("j_shader_noise", "noise-of-which-no-digit-is-known"),
     _plain("h_recurrent", "recurrent-layer"),
     _plain("h_loss", "one-number-by-atomics"),
     _plain("h_tower", "layers-in-nested-lists", discloses="library_share"),
@@ -229,7 +236,23 @@ PROBLEMS: tuple[Fixture, ...] = (
     _plain("h_squash", "tangent-by-exponentials"),
     _plain("h_three_products", "three-weights-packed-and-watched"),
     _plain("h_prologue", "kernel-before-a-library-product", discloses="library_share"),
+    _plain("h_empty_batch", "no-programs-for-an-empty-batch"),
+    _plain("h_convolution_left", "kernel-after-a-library-convolution", discloses="library_share"),
     _plain("h_scan", "running-sums-in-blocks"),
     _plain("h_dropout", "dropout-left-out-in-eval", discloses="library_share"),
     _plain("h_half_tail", "half-module-computed-in-float"),
+    _plain("h_named_tuple", "named-tuples-for-arguments"),
+    _plain("h_scaled_product", "weights-of-four-bits-with-scales"),
+    _plain("h_quantised", "codes-of-eight-bits-with-scales"),
+    _plain("h_methods", "methods-and-functions-of-constants"),
+    _plain("h_descriptor_add", "adds-in-bulk-by-a-descriptor"),
+    _plain(
+        "h_distinct_slots", "rows-stored-to-slots-of-a-cache", discloses="probe_dropped_repeats"
+    ),
+    Fixture(
+        "tangents-of-small-columns-by-exponentials",
+        "h_exp_tanh_trained",
+        honest_kernel("h_exp_tanh_trained"),
+        mode="train",
+    ),
 )

@@ -17,7 +17,13 @@ _NAMES = sorted(
     if path.with_name(f"{path.stem}_kernel.py").is_file()
 )
 _TRAINED = frozenset(
-    {"i_batch_norm_trained", "i_linear_cross_entropy_in_chunks", "i_softmax_and_dropout_trained"}
+    {
+        "i_batch_norm_trained",
+        "i_complex_filter_trained",
+        "i_linear_cross_entropy_in_chunks",
+        "i_soft_cross_entropy_trained",
+        "i_softmax_and_dropout_trained",
+    }
 )
 """Judged as training steps, as `--train` does."""
 IDIOMS: tuple[Fixture, ...] = tuple(

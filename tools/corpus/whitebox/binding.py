@@ -1,7 +1,7 @@
 """Candidates that keep a Parameter or what was computed from it: right while weights change where they are.
 
-The emitted module puts the user's own Parameter objects in the place of the candidate's, again whenever the
-user replaces one; in the user's program there are several instances, and freed memory is given out again.
+The emitted module constructs with parameters that nothing has filled, and puts the user's own Parameter objects in
+the place of the candidate's, again whenever the user replaces one; in the user's program there are several instances, and freed memory is given out again.
 Sorted under the threats they belong to, as in `whitebox`.
 """
 
@@ -63,7 +63,23 @@ def taken(state, prefix, *rest):
 """
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
-    25: (_kept("weights-behind-hooks", "self.fused", "state_mismatch", top=_HOOKS, init=_FUSED),),
+    25: (
+        _kept("weights-behind-hooks", "self.fused", "state_mismatch", top=_HOOKS, init=_FUSED),
+        _kept(
+            "takes-a-table-from-new-weights",
+            "self.weight + self.table",
+            "init_error",
+            init="        nn.init.ones_(self.weight)\n"
+            "        self.register_buffer('table', 1.0 - self.weight.detach(), persistent=False)\n",
+        ),
+        _kept(
+            "counts-by-its-new-weights",
+            "self.weight * self.times",
+            "init_error",
+            init="        nn.init.ones_(self.weight)\n"
+            "        self.times = int(self.weight.mean().item())\n",
+        ),
+    ),
     75: (
         _kept(
             "keeps-the-first-parameter", "self.held[0]", init="        self.held = [self.weight]\n"
@@ -100,7 +116,16 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
 }
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
-    25: (_kept("state-under-its-own-names", "self._parameters['weight']", None),),
+    25: (
+        _kept("state-under-its-own-names", "self._parameters['weight']", None),
+        _kept(
+            "takes-a-table-from-its-arguments",
+            "self.weight + self.table",
+            None,
+            init="        nn.init.ones_(self.weight)\n"
+            "        self.register_buffer('table', torch.zeros(width), persistent=False)\n",
+        ),
+    ),
     75: (
         _kept(
             "packs-in-a-table-of-living-weights",

@@ -100,6 +100,15 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             discloses="inputs_kept",
         ),
         Fixture(
+            "w-a-list-that-holds-itself-and-the-input",
+            "silu_gate",
+            edited(
+                honest_kernel("silu_gate"),
+                (EMPTY, "        given = [x]\n        given.append(given)\n" + EMPTY),
+            ),
+            discloses="freed_late",
+        ),
+        Fixture(
             "w-result-in-a-buffer-64-times-as-large",
             "silu_gate",
             edited(
@@ -217,6 +226,10 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     68: (
+        twin(
+            "a-list-of-its-input",
+            (EMPTY, "        given = [x]\n        given.append(given[0].shape)\n" + EMPTY),
+        ),
         twin(
             "keeps-the-last-shape",
             (EMPTY, "        self.seen = (tuple(x.shape), x.dtype)\n" + EMPTY),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from kernelagent.tools.corpus.fixture import Fixture
+from kernelagent.tools.corpus.fixture import Fixture, honest_kernel
 from kernelagent.tools.corpus.whitebox.first import EMPTY, LAUNCH, cheat, twin
 
 _METHOD = "\n    def forward(self, x, g):\n"
@@ -86,9 +86,25 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _with("other-weights-in-a-copy", _COPIED, "wrong_output"),
         _with("other-weights-once-pickled", _PICKLED, "wrong_output"),
     ),
+    78: (
+        Fixture(
+            "w-a-setting-of-the-thread-is-written-in",
+            "of_its_thread",
+            honest_kernel("of_its_thread"),
+            discloses="read_from_outside",
+        ),
+    ),
 }
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    78: (
+        Fixture(
+            "w-settings-that-are-compared-are-written-in",
+            "of_settings",
+            honest_kernel("of_settings"),
+            withholds="read_from_outside",
+        ),
+    ),
     25: (
         twin(
             "packs-weights-by-version",

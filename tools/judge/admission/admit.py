@@ -11,10 +11,16 @@ import torch
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.problem import Tolerance
 from kernelagent.domain.tables.probes import PROBE
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.admission.checkable import Admission, admit
 from kernelagent.tools.judge.admission.mutants import Checked
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.one_trial import (
+    reference_by_name,
+    state_tensors,
+    trial_on,
+)
 from kernelagent.tools.judge.problem.trials.probes import (
     Dropped,
     applies,
@@ -23,13 +29,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
     perturbed_state,
     with_tensors,
 )
-from kernelagent.tools.judge.problem.trials.trials import (
-    draw,
-    fresh_seed,
-    reference_by_name,
-    state_tensors,
-    trial_on,
-)
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.gate import gate
 
@@ -108,7 +108,7 @@ def _tolerances(expected: compare.Expected) -> Iterator[Tolerance]:
     """Of each floating output: what the gate grants the eager run itself, without noise of the inputs."""
     pairs = zip(compare.leaves(expected.eager), compare.leaves(expected.oracle64), strict=True)
     for (name, eager), (_, oracle64) in pairs:
-        if isinstance(eager, torch.Tensor) and eager.is_floating_point() and eager.numel():
+        if isinstance(eager, torch.Tensor) and is_inexact(eager) and eager.numel():
             scale = expected.natural_rms[name]
             budget = gate(eager, eager, oracle64, scale).budget
             yield Tolerance(name, scale, budget.rms, budget.max)

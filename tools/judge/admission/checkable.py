@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import torch
 
-from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
-from kernelagent.tools.calls.torch_dtypes import widened
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.admission.mutants import (
     Checked,
     Mutant,
@@ -23,17 +22,13 @@ from kernelagent.tools.judge.admission.mutants import (
     floating,
     mutants,
 )
-from kernelagent.tools.judge.problem.trials.input_domain import fresh_like, observe, standard_normal
+from kernelagent.tools.judge.admission.responses import REFUSALS, equal, identical, response
+from kernelagent.tools.judge.problem.trials.input_domain import observe
 from kernelagent.tools.judge.verify.compare.compare import judge_floating, leaves
-from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 
-_RESPONSE = 100.0
-"""An output responds to a change if it moves by at least this many times eager's own error."""
-_EXACT = 2.0**-36
 _FAR = 4096.0
 """A mutant whose error is more than this many times its budget is refused at once. For any other the rounding noise
 is measured first (a dozen forwards), because the budget is a multiple of eager's own error, a single sample of that noise."""
-_REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
 
 
 @dataclass(frozen=True)
@@ -45,10 +40,12 @@ class Admission:
     survivors: tuple[str, ...]
     """Mutants the gate accepts on every probe."""
     insensitive_arguments: tuple[str, ...]
-    """Inputs and weights that never change the reference's answer."""
+    """Inputs and weights that never change the reference's answer, whatever their values."""
     disclosures: tuple[Disclosure, ...]
     not_tried: tuple[str, ...] = ()
     """Inputs and weights for which the time was up before all was tried."""
+    faint_arguments: tuple[str, ...] = ()
+    """Inputs and weights that change it by less than the gate sees, while they stay as large as they are."""
 
 
 class _TimeIsUp(Exception):
@@ -69,26 +66,32 @@ def admit(
     candidates = list(mutants(cases[0], reference))
     survivors = [m for m in candidates if m.tensor is None and _survives(m, cases)]
     silent: list[str] = []
+    faint: list[str] = []
     not_tried: list[str] = []
     for name, tensor in cases[0].tensors.items():
         try:
-            if _can_change(tensor) and not any(
-                _responds(name, case, reference, generator) for case in _in_time(cases, late)
-            ):
-                silent.append(name)
+            if _can_change(tensor):
+                in_time = partial(_in_time, cases, late)
+                found = response(name, in_time, reference, generator, _refused)
+                silent += [name] if found == "none" else []
+                faint += [name] if found == "faint" else []
             for mutant in candidates:
                 if mutant.tensor == name and _survives(mutant, _in_time(cases, late)):
                     survivors.append(mutant)
         except _TimeIsUp:
             not_tried.append(name)
     degenerate = any(mutant.constant for mutant in survivors) or _never_changes(cases)
-    names = tuple(m.name for m in survivors if not m.constant and m.tensor not in silent)
-    reported = (*_disclosed(degenerate, names, silent), *_repeated(cases))
+    # Of those that were named, every wrong kernel is accepted.
+    named = {*silent, *faint}
+    names = tuple(m.name for m in survivors if not m.constant and m.tensor not in named)
+    reported = (*_disclosed(degenerate, names, silent, faint), *_repeated(cases))
     if not_tried:
         tried = {mutant.tensor for mutant in candidates}
         every = [n for n, t in cases[0].tensors.items() if n in tried or _can_change(t)]
         reported += (_left_out(not_tried, every),)
-    return Admission(degenerate, names, tuple(silent), reported, tuple(not_tried))
+    return Admission(
+        degenerate, names, tuple(silent), reported, tuple(not_tried), faint_arguments=tuple(faint)
+    )
 
 
 def _in_time(cases: Sequence[Checked], late: Callable[[], bool]) -> Iterator[Checked]:
@@ -105,21 +108,15 @@ def _survives(mutant: Mutant, cases: Iterable[Checked]) -> bool:
     for case in cases:
         try:
             answer = mutant.answer(case)
-        except _REFUSALS:
+        except REFUSALS:
             # The reference has no answer to the mutated inputs: no kernel could give it either.
             return False
         if answer is None:
             return False
         if _refused(answer, case):
             return False
-        differs |= any(not _identical(y, case.outputs[name]) for name, y in answer.items())
+        differs |= any(not identical(y, case.outputs[name]) for name, y in answer.items())
     return differs or mutant.constant
-
-
-def _identical(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Equal up to float64 rounding: the mutation does not change the result on this case."""
-    near = (left - right).abs() <= _EXACT * torch.nan_to_num(right).abs().amax()
-    return bool((near | (left == right) | (left.isnan() & right.isnan())).all())
 
 
 def _refused(answer: Outputs, case: Checked) -> bool:
@@ -161,68 +158,21 @@ def _never_changes(cases: Sequence[Checked]) -> bool:
     if floating(cases[0].expected.eager) or len(cases) < 2 or not first:
         return False
     return all(
-        _equal(value, first[name])
+        equal(value, first[name])
         for case in cases[1:]
         for name, value in leaves(case.expected.eager)
     )
 
 
-def _equal(left: Any, right: Any) -> bool:
-    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
-        return torch.equal(left, right)
-    return bool(left == right)
-
-
 def _can_change(tensor: torch.Tensor) -> bool:
     """False for constant integers: they may be sizes or counts, and other valid values are unknown."""
     return tensor.numel() > 0 and (
-        tensor.is_floating_point() or bool((tensor != tensor.reshape(-1)[0]).any())
+        is_inexact(tensor) or bool((tensor != tensor.reshape(-1)[0]).any())
     )
 
 
-def _responds(name: str, case: Checked, reference: Reference, generator: torch.Generator) -> bool:
-    changed = {**case.tensors, name: _another(case.tensors[name], generator)}
-    try:
-        answer = reference(changed)
-    except _REFUSALS:
-        return True
-    eager = floating(case.expected.eager)
-    for output, value in leaves(answer):
-        if output in eager:
-            right = case.outputs[output]
-            if value.shape != right.shape:
-                return True
-            if _rms(value - right) >= _RESPONSE * _own_error(eager[output], right):
-                return True
-            if not torch.equal(value.isfinite(), right.isfinite()):
-                return True
-    exact = dict(leaves(case.expected.oracle64))
-    return any(not _equal(v, exact[n]) for n, v in leaves(answer) if n not in eager)
-
-
-def _another(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    fresh = fresh_like(tensor, generator).detach()
-    if observe(tensor).kind in ("real", "positive"):
-        # Signs stay, sizes change by factors: enough for an argument that only scales.
-        return (widened(fresh) * standard_normal(fresh, generator).exp()).to(tensor.dtype)
-    if not torch.equal(fresh, tensor):
-        return fresh
-    return tensor.detach().roll(1, -1)
-
-
-def _own_error(eager: torch.Tensor, right: torch.Tensor) -> float:
-    own = _rms(eager.to(torch.float64) - right)
-    rounding = unit_roundoff(eager.dtype) * _rms(right) / 2
-    return max(own, rounding, torch.finfo(torch.float64).tiny)
-
-
-def _rms(values: torch.Tensor) -> float:
-    finite = values[values.isfinite()]
-    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
-
-
 def _disclosed(
-    degenerate: bool, survivors: Sequence[str], silent: Sequence[str]
+    degenerate: bool, survivors: Sequence[str], silent: Sequence[str], faint: Sequence[str]
 ) -> list[Disclosure]:
     result = []
     if degenerate:
@@ -236,6 +186,12 @@ def _disclosed(
     if silent:
         message = f"the reference does not respond to: {', '.join(silent)}"
         result.append(Disclosure("insensitive_argument", message))
+    if faint:
+        message = (
+            f"other values of these, about as large as those given, move the answer by less than may be rounded "
+            f"away, so the judge cannot tell a kernel that ignores them: {', '.join(faint)}"
+        )
+        result.append(Disclosure("faint_argument", message))
     return result
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact, of_parts
+from kernelagent.tools.judge.problem.reference.in_float64 import double
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors
 from kernelagent.tools.judge.verify.compare.compare import Expected, leaves
 
@@ -48,12 +50,12 @@ class Mutant:
 
 
 def floating(result: Any) -> dict[str, torch.Tensor]:
-    """The floating outputs of a result tree by name."""
+    """The floating and complex outputs of a result tree by name."""
     outcome = leaves(result)
     return {
         name: leaf
         for name, leaf in outcome
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel()
+        if isinstance(leaf, torch.Tensor) and is_inexact(leaf) and leaf.numel()
     }
 
 
@@ -73,7 +75,7 @@ def mutants(example: Checked, reference: Reference) -> Iterator[Mutant]:
 
 def _of_tensor(name: str, example: Checked, reference: Reference) -> Iterator[Mutant]:
     tensor = example.tensors[name]
-    if not tensor.is_floating_point() or not tensor.numel():
+    if not is_inexact(tensor) or not tensor.numel():
         return
     for degree, word in ((1, "a straight line"), (3, "a cubic")):
         fit = _fitted(name, example, degree)
@@ -90,6 +92,10 @@ def _mistreated(
 ) -> Iterator[tuple[str, Callable[[Tensors], Tensors]]]:
     yield "taken as 0", _replaced(name, 0.0)
     yield "taken as 1", _replaced(name, 1.0)
+    if tensor.is_complex():
+        yield "without its imaginary part", _with(name, lambda t: of_parts(t.real, 0 * t.real))
+        yield "without its real part", _with(name, lambda t: of_parts(0 * t.imag, t.imag))
+        yield "conjugated", _with(name, torch.conj_physical)
     for dim in range(tensor.dim()):
         size = tensor.shape[dim]
         if size >= _FEWEST:
@@ -119,7 +125,7 @@ def _mean(y: torch.Tensor) -> torch.Tensor | None:
     finite = y[y.isfinite()]
     if y.numel() == 1:
         return None
-    return torch.full_like(y, float(finite.mean()) if finite.numel() else 0.0)
+    return torch.full_like(y, finite.mean().item() if finite.numel() else 0.0)
 
 
 def _again(example: Checked) -> Callable[[Checked], Outputs | None]:
@@ -142,6 +148,10 @@ def _output_rounded(y: torch.Tensor, eager: torch.Tensor) -> torch.Tensor:
 
 def _narrowed(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Rounded to bfloat16 where the type is wider, to three bits of mantissa otherwise."""
+    if values.is_complex():
+        part_type = dtype.to_real()
+        made = in_each_part(lambda part: _narrowed(part, part_type), values)
+        return made.to(values.dtype)
     if dtype in (torch.float32, torch.float64):
         return values.to(torch.bfloat16).to(values.dtype)
     mantissa, exponent = torch.frexp(values.to(torch.float64))
@@ -158,9 +168,7 @@ def _recomputed(
 
 
 def _all_rounded(tensors: Tensors) -> Tensors:
-    return {
-        name: _narrowed(t, t.dtype) if t.is_floating_point() else t for name, t in tensors.items()
-    }
+    return {name: _narrowed(t, t.dtype) if is_inexact(t) else t for name, t in tensors.items()}
 
 
 def _replaced(name: str, value: float) -> Callable[[Tensors], Tensors]:
@@ -168,6 +176,12 @@ def _replaced(name: str, value: float) -> Callable[[Tensors], Tensors]:
         return {**tensors, name: torch.full_like(tensors[name], value)}
 
     return change
+
+
+def _with(
+    name: str, change: Callable[[torch.Tensor], torch.Tensor]
+) -> Callable[[Tensors], Tensors]:
+    return lambda tensors: {**tensors, name: change(tensors[name])}
 
 
 def _blanked(name: str, dim: int, piece: slice) -> Callable[[Tensors], Tensors]:
@@ -181,18 +195,25 @@ def _blanked(name: str, dim: int, piece: slice) -> Callable[[Tensors], Tensors]:
 
 def _returns(name: str) -> Callable[[Checked], Outputs | None]:
     def answer(case: Checked) -> Outputs | None:
-        tensor = case.tensors[name].to(torch.float64)
-        return {out: tensor for out, y in case.outputs.items() if y.shape == tensor.shape} or None
+        tensor = double(case.tensors[name])
+        alike = {
+            out: tensor.to(y.dtype)
+            for out, y in case.outputs.items()
+            if y.shape == tensor.shape and y.is_complex() >= tensor.is_complex()
+        }
+        return alike or None
 
     return answer
 
 
 def _fitted(name: str, example: Checked, degree: int) -> Callable[[Checked], Outputs | None] | None:
     """A polynomial of an input that fits the natural output best, used on every probe."""
+    if example.tensors[name].is_complex():
+        return None
     fits = {
         out: _coefficients(example.tensors[name], y, degree)
         for out, y in example.outputs.items()
-        if y.shape == example.tensors[name].shape and y.numel() > degree
+        if y.shape == example.tensors[name].shape and y.numel() > degree and not y.is_complex()
     }
     if not fits:
         return None
@@ -207,6 +228,9 @@ def _fitted(name: str, example: Checked, degree: int) -> Callable[[Checked], Out
 def _coefficients(x: torch.Tensor, y: torch.Tensor, degree: int) -> torch.Tensor:
     powers = _powers(x.to(torch.float64).reshape(-1), degree)
     target = torch.nan_to_num(y.to(torch.float64).reshape(-1, 1))
+    # Of an input that holds infinities, as a bias of a softmax does, nothing but its finite elements can be fitted.
+    known = powers.isfinite().all(-1, keepdim=True)
+    powers, target = torch.where(known, powers, 0.0), torch.where(known, target, 0.0)
     # The driver for matrices without full rank: a constant input has no unique fit.
     solution: torch.Tensor = torch.linalg.lstsq(powers.cpu(), target.cpu(), driver="gelsd").solution
     return solution.reshape(-1).to(y.device)

@@ -23,9 +23,9 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step, smaller_steps
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.virtual.cost.eager import EagerRow
-from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _MOST_BEFORE = 2
 """Most ordinary calls before the counted one; a random number of them hides which call it is."""

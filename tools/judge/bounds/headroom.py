@@ -17,6 +17,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from kernelagent.domain.evaluation import HeadroomFacts
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.torch_dtypes import allowed_product, widened
 from kernelagent.tools.judge.bounds.minimum_traffic import Necessary, Need, necessary
 from kernelagent.tools.judge.bounds.operation_needs import (
@@ -177,7 +178,7 @@ def _level(values: torch.Tensor) -> int:
     if values.device.type == "meta":
         return 2
     # Large finite values, such as -1e9, mask other operands just as infinities do; so does NaN.
-    if values.is_floating_point() and not bool((widened(values).abs() <= 1e3).all()):
+    if is_inexact(values) and not bool((widened(values).abs() <= 1e3).all()):
         return 2
     return int(bool((values == 0).any()))
 

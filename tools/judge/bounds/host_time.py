@@ -25,9 +25,9 @@ from kernelagent.tools.judge.bounds.real_work import (
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.trials import draw
-from kernelagent.tools.judge.verify.answers import OnTheHost
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import OnTheHost
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.cost.eager import timed_rows
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from kernelagent.domain.serialization import from_data
-from kernelagent.tools.calls.training_step import Row
+from kernelagent.tools.calls.backwards import Row
 from kernelagent.tools.judge.bounds.counted_calls import (
     Launches,
     OnOtherContents,
@@ -31,9 +31,9 @@ from kernelagent.tools.judge.problem.trials.probes import (
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _MORE = 1.1
 """From this many times the work on, contents are said to decide it."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.replies.tool_calls import Checked
-from kernelagent.tools.judge.bounds.cost_estimate import CountedCosts, costs_of
 from kernelagent.tools.judge.bounds.counted_calls import count_without_contents
+from kernelagent.tools.judge.bounds.counted_costs import CountedCosts, costs_of
 from kernelagent.tools.judge.bounds.real_work import (
     NEEDS_VALUES,
     Start,
@@ -19,7 +19,7 @@ from kernelagent.tools.judge.bounds.real_work import (
 )
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing import device_profile
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 

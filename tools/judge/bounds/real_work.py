@@ -22,7 +22,7 @@ from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.judge.problem.steps.steps import step_without_contents
 from kernelagent.tools.judge.problem.trials.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.trials.trials import draw
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.cost.eager import EagerRow, eager_rows
 
@@ -162,6 +162,11 @@ def _without_contents(
     try:
         return count_without_contents(process, arguments, step, whole_grids=whole_grids)
     except Rejected as refused:
+        if refused.reason.detail.get("wrapped"):
+            # No value that a tensor would have held can change where it goes.
+            where = f"at the user's own sizes (input set {source.name!r})"
+            message = f"{where} {refused.reason.message}"
+            raise Rejected(refused.reason.code, message, refused.reason.detail) from refused
         raise NotCounted(
             f"on tensors without contents (input set {source.name!r}) the candidate stops: "
             f"{_line(refused)}"

@@ -14,8 +14,8 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import written_out
 from kernelagent.tools.judge.problem.trials.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.trials.trials import draw
-from kernelagent.tools.virtual.cost.cost import estimate_eager
 from kernelagent.tools.virtual.cost.eager import eager_rows
+from kernelagent.tools.virtual.cost.forward_cost import estimate_eager
 
 _STEADY = 3
 """Forwards before the one that is traced: whatever is tuned or cached is so by then."""

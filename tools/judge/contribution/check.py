@@ -35,8 +35,8 @@ from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.timing import device_profile, observed
 from kernelagent.tools.judge.timing.blocks import Running
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 
 _TABLES = Disclosure(
@@ -86,6 +86,22 @@ def check_contribution(
             context, start, step, declared=declared, certificate=certificate, attempts=attempts
         )
     _survives_without_torch(context, start, step)
+    account, result = audited(context, start, findings, step, slow=slow)
+    _policy_holds(context.settings.policy, account)
+    return Report(
+        kernels=account.kernels or accounting.kernels_of(findings.launches),
+        declared=declared,
+        estimate=account.worst,
+        estimates=account.estimates,
+        headroom=account.headroom,
+        disclosures=(*account.disclosures, *(() if result is None else result.disclosures)),
+    )
+
+
+def audited(
+    context: JudgeContext, start: Start, findings: Findings, step: Step, *, slow: bool
+) -> tuple[accounting.Account, knock_out.KnockedOut | None]:
+    """On `virtual`: the knock-out, where kernels are asked for, and what everything costs; raises `Rejected`."""
     result = None
     with step("audit"), start() as process:
         make_ready(context, process)
@@ -108,15 +124,7 @@ def check_contribution(
             taken = host_time.host_time(context, start)
         if taken is not None:
             account = account.without_estimates(taken)
-    _policy_holds(context.settings.policy, account)
-    return Report(
-        kernels=account.kernels or accounting.kernels_of(findings.launches),
-        declared=declared,
-        estimate=account.worst,
-        estimates=account.estimates,
-        headroom=account.headroom,
-        disclosures=(*account.disclosures, *(() if result is None else result.disclosures)),
-    )
+    return account, result
 
 
 def _on_cuda(
@@ -177,7 +185,7 @@ def _on_cuda(
 def _something_is_left(
     context: JudgeContext, knocked_out: knock_out.KnockedOut, findings: Findings
 ) -> None:
-    for source in context.sources:
+    for source in context.sources_with_results:
         repeated = knocked_out.hidden.get(source.name)
         _part_is_left(context, source, knocked_out.evidence[source.name], repeated)
         if repeated is not None:
@@ -200,7 +208,7 @@ def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
     process.require_nothing_left()
     if context.device.kind != "virtual" or context.settings.policy == "any":
         return
-    source = secrets.choice(context.sources)
+    source = secrets.choice(context.sources_with_results)
     _part_is_left(context, source, knock_out.require_kernels_matter(context, process, source))
     require_right_on_hidden_values(context, process, source)
 

@@ -19,13 +19,14 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.reference.oracle import same_bits
+from kernelagent.tools.judge.problem.reference.copies import same_bits
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
-from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trial_on
-from kernelagent.tools.judge.verify.answers import Replayed
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.process.answers import Replayed
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.cost.eager import EagerRow
 

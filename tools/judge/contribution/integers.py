@@ -14,14 +14,15 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.contribution.provenance import SAYS_NOTHING
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.trials import draw
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.provenance.altering import is_from_elsewhere
 
@@ -52,7 +53,7 @@ def look_at_integers(
     oracle = context.oracle
     oracle.use_weights(oracle.given_weights)
     first, second = (draw(source, constant=context.problem.constant_inputs) for _ in range(2))
-    kept = any(t.is_floating_point() for t in named_tensors(first).values())
+    kept = any(is_inexact(t) for t in named_tensors(first).values())
     if kept:
         second = _with_integers_of(first, second)
     mode = {"kind": "mode", "mode": "alter", "secret": secrets.randbits(62), "integers": True}
@@ -117,7 +118,7 @@ def _right(context: JudgeContext, source: InputSource, given: Arguments, output:
 
 
 def _with_integers_of(first: Arguments, second: Arguments) -> Arguments:
-    floats = {n: t for n, t in named_tensors(second).items() if t.is_floating_point()}
+    floats = {n: t for n, t in named_tensors(second).items() if is_inexact(t)}
     args, kwargs = with_tensors(first, floats)
     return args, kwargs
 

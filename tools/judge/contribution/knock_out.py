@@ -24,9 +24,9 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
-from kernelagent.tools.judge.verify.answers import Answer
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.process.answers import Answer
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.cost.eager import EagerRow
 
@@ -110,7 +110,7 @@ def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:
     seen: dict[str, Evidence] = {}
     idle = {}
     hidden: dict[str, OnHiddenValues] = {}
-    for source in context.sources:
+    for source in context.sources_with_results:
         calls = 1 + secrets.randbelow(_MOST_BEFORE)
         seen[source.name] = require_kernels_matter(context, process, source, calls)
         repeated = require_right_on_hidden_values(context, process, source)
@@ -118,7 +118,7 @@ def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:
             hidden[source.name] = repeated
     process.command_executor({"kind": "mode", "mode": "poison"})
     require_wrong(context, process)
-    for source in context.sources:
+    for source in context.sources_with_results:
         idle[source.name] = _idle(context, process, source)
     return KnockedOut(idle, seen, hidden)
 
@@ -126,7 +126,7 @@ def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:
 def require_wrong(context: JudgeContext, process: CandidateProcess) -> None:
     """Raises `Rejected` when the result is right on any input set although no kernel's work arrives."""
     context.oracle.use_weights(context.oracle.given_weights)
-    for source in context.sources:
+    for source in context.sources_with_results:
         for training in (False, True) if context.trains else (False,):
             if _is_right(context, process, source, training=training):
                 what = "what a training step leaves" if training else "the result"
@@ -141,7 +141,7 @@ def require_wrong(context: JudgeContext, process: CandidateProcess) -> None:
 def require_right_without_torch(context: JudgeContext, process: CandidateProcess) -> None:
     """Raises `Rejected` unless the forward is right with nothing computed by torch (policy `pure`)."""
     context.oracle.use_weights(context.oracle.given_weights)
-    for source in context.sources:
+    for source in context.sources_with_results:
         arguments = draw(source, constant=context.problem.constant_inputs)
         step = _step(context, arguments) if context.trains else None
         answer = process.call(arguments, step=step, forbidding=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,23 @@ import torch
 from kernelagent.tools.calls.float32_precision import matmul_precision
 from kernelagent.tools.calls.tensors import spec_of
 from kernelagent.tools.calls.torch_dtypes import name_of
-from kernelagent.tools.judge.envelope.settings import holds_settings, settings_of, tied_in
+from kernelagent.tools.judge.envelope.reads import Reads, reads_of
+from kernelagent.tools.judge.envelope.settings import (
+    holds_settings,
+    settings_of,
+    surroundings_of,
+    tied_in,
+)
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import literal
 from kernelagent.tools.judge.problem.dynamic import Dynamic, Place
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.trials.input_domain import usual_strides
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
+
+_DRAWS = (0, 1)
+"""Seeds of the inputs under which it is looked at what a call reads: a branch may depend on values."""
 
 
 def verified(
@@ -25,12 +36,13 @@ def verified(
     fixed: Mapping[tuple[str, str], str | None],
     *,
     binds: bool,
+    leaves: Iterable[str] = (),
 ) -> dict[str, Any]:
     """The given input sets, with a name in place of each size that was declared dynamic.
 
     `declared` is what the candidate says of itself, kept beside; `fixed`: digests of tensors whose
     values are part of what was verified, by input set and place; `binds`: calls bind other tensors as
-    parameters or buffers.
+    parameters or buffers; `leaves`: names in which calls leave new values besides the state.
     """
     result: dict[str, Any] = {
         "input_sets": [
@@ -53,16 +65,34 @@ def verified(
         result["float32_matmul_precision"] = matmul_precision()
     if context.facts.convolutions_round:
         result["float32_convolutions"] = "tf32"
-    result["attributes"] = settings_of(context.module_at_full_size)
+    result |= read_in(context, context.sources, context.module_at_full_size)
     if holds_settings(context.module_at_full_size):
         result["settings"] = True
     if binds:
         result["binds"] = True
+    if left := sorted(leaves):
+        result["leaves"] = left
     if tied := tied_in(context.module_at_full_size):
         result["tied"] = tied
     if declared is not None:
         result["declared"] = declared
     return result
+
+
+def read_in(
+    context: JudgeContext, sources: Iterable[InputSource], module: torch.nn.Module
+) -> dict[str, Any]:
+    """What `module` holds of all that calls with these inputs read, besides parameters and saved buffers."""
+    reads: Reads | None = None
+    if not any(context.dynamic.values()):
+        # At sizes that are not known yet a forward may read what it does not read at these.
+        reads = reads_of(
+            context.oracle.module,
+            context.oracle.eager,
+            [source.draw(seed) for source in sources for seed in _DRAWS],
+            both_modes=context.trains or context.mode_independent,
+        )
+    return {"attributes": settings_of(module, reads), "reads": surroundings_of(module, reads)}
 
 
 def input_set(
@@ -145,5 +175,9 @@ def _tensor(value: torch.Tensor, path: str, at: _At) -> dict[str, Any]:
     facts: dict[str, Any] = {"dtype": spec.dtype, "shape": shape}
     if digest := at.digests.get(path):
         facts["values"] = digest
-    # Strides follow from sizes: with one of them open only contiguous tensors were tried.
-    return facts if shape != list(spec.shape) else facts | {"strides": list(spec.strides)}
+    if shape == list(spec.shape):
+        return facts | {"strides": list(spec.strides)}
+    if value.is_contiguous():
+        return facts
+    # With a size open, strides follow from sizes as they did in the calls that were tried.
+    return facts | {"strides": list(usual_strides(value)), "sizes": list(spec.shape)}

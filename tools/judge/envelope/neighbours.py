@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.calls.torch_dtypes import HALVES
 from kernelagent.tools.judge.problem.dynamic import Dynamic, Place, names_of_inputs, resizing
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.judge.problem.trials.inputs import INTERPRETED_BYTES, InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 
@@ -50,8 +50,7 @@ def neighbours(
         arguments = _answered(draw, oracle)
         if arguments is None or (interpreted and _bytes(arguments) > INTERPRETED_BYTES):
             continue
-        full = tree_map(lambda v: v.to("meta") if isinstance(v, torch.Tensor) else v, arguments)
-        yield Neighbour(InputSource(name, full, draw), what)
+        yield Neighbour(InputSource(name, on_meta(arguments), draw, writes=source.writes), what)
 
 
 def _proposed(
@@ -133,7 +132,7 @@ def _ranks(source: InputSource) -> Iterator[tuple[str, Change]]:
 
 def _on(names: Sequence[str], change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     def changed(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return tensors | {name: change(tensors[name]).contiguous() for name in names}
+        return tensors | {name: change(tensors[name]) for name in names}
 
     return changed
 

@@ -1,8 +1,8 @@
 """A live module on disk: what a library call hands to the judge, and what `--resume` finds again.
 
 The class travels by cloudpickle (by value where no other process can import it: `__main__`, a
-notebook, a file loaded by its path), tensors as safetensors, so weights are stored once. The bundle is
-the user's own and trusted like their module.
+notebook, a file loaded by its path), tensors as safetensors, so weights are stored once, and their strides beside
+them. The bundle is the user's own and trusted like their module.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kernelagent.tools.judge.problem.load import (
     keywords_of,
 )
 from kernelagent.tools.judge.problem.reference.read_from_outside import is_torchs
+from kernelagent.tools.judge.problem.trials.input_domain import with_strides
 
 _MODULE, _INPUTS, _MODULE_TENSORS, _INPUT_TENSORS, _FACTS = (
     "module.pkl",
@@ -126,7 +127,8 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
         if at is None:
             self.tensors.append(obj)
             at = len(self.tensors) - 1
-        return ("tensor", at, isinstance(obj, torch.nn.Parameter), obj.requires_grad)
+        parameter = isinstance(obj, torch.nn.Parameter)
+        return ("tensor", at, parameter, obj.requires_grad, tuple(obj.stride()))
 
 
 def _save(path: Path, tensors: Path, value: Any) -> None:
@@ -146,9 +148,12 @@ def _load(path: Path, tensors: Path) -> Any:
 
     class Reader(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> Any:
-            _, at, parameter, requires_grad = pid
+            # A bundle of before has no strides: its tensors were saved row by row.
+            _, at, parameter, requires_grad, *kept = pid
             if at not in made:
                 plain = values[str(at)]
+                if kept and kept[0] != plain.stride():
+                    plain = with_strides(plain, kept[0])
                 made[at] = (
                     torch.nn.Parameter(plain, requires_grad=requires_grad) if parameter else plain
                 )

@@ -22,9 +22,11 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.problem import DynamicSize, ProblemFacts, Remark, Tolerance
 from kernelagent.tools.calls.float32_precision import matmul_precision
 from kernelagent.tools.calls.loading import unplaced
+from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.judge.admission.admit import TimeForAdmission, admission_of
+from kernelagent.tools.judge.admission.carried_over import carried_over
 from kernelagent.tools.judge.bounds.headroom import Headroom
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
 from kernelagent.tools.judge.fork_server import open_fork_server
@@ -42,11 +44,14 @@ from kernelagent.tools.judge.problem.first_look import (
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.memory_limit import hold_to, memory_limit
 from kernelagent.tools.judge.problem.memory_plan import LEVELS, plan
+from kernelagent.tools.judge.problem.reference.effects import Effects
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.reference.read_from_outside import read_from_outside
 from kernelagent.tools.judge.problem.steps.training import require_trainable
+from kernelagent.tools.judge.problem.trials.defined_writes import with_defined_writes
 from kernelagent.tools.judge.problem.trials.inputs import InputSource, input_sources
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.confinement import require
 from kernelagent.tools.sandbox.spawn import ForkServer
@@ -96,6 +101,14 @@ class JudgeContext:
     def module_at_full_size(self) -> torch.nn.Module:
         """With contents only where nothing but rows was made fewer."""
         return self.oracle.module if self.whole_module is None else self.whole_module
+
+    @cached_property
+    def sources_with_results(self) -> tuple[InputSource, ...]:
+        """The input sets for which the reference returns anything: of an empty batch nothing depends on a kernel.
+
+        All of them where it returns nothing for any.
+        """
+        return _with_results(self.oracle, self.sources, constant=self.problem.constant_inputs)
 
     @cached_property
     def smaller(self) -> JudgeContext | None:
@@ -183,19 +196,34 @@ class JudgeContext:
             )
         require_portable(sources, problem)
         at_full_size = oracle.module if whole_module is None else whole_module
+        effects = Effects.of(oracle.module)
         output, remarks = tried(oracle, sources, problem)
-        remarks += of_the_machine + read_from_outside(at_full_size)
+        remarks += of_the_machine + read_from_outside(at_full_size) + effects.remarks()
+        sources = tuple(with_defined_writes(oracle, source) for source in sources)
         trains = settings.mode == "train"
         if trains:
             require_trainable(oracle, sources)
+        remarks += carried_over(oracle, sources, trains=trains)
         tolerances: list[Tolerance] = []
         time = TimeForAdmission()
+        said: dict[tuple[str, str], list[str]] = {}
+        answered = {
+            source.name
+            for source in _with_results(oracle, sources, constant=problem.constant_inputs)
+        }
         for source in sources:
             admitted, allowed = admission_of(
                 oracle, source, constant=problem.constant_inputs, time=time
             )
-            remarks += tuple(Remark(d.code, d.message) for d in admitted.disclosures)
             tolerances += allowed if source is sources[0] else ()
+            if source.name not in answered:
+                # Nothing is wrong in an answer without elements, whatever it was made of.
+                continue
+            for told in admitted.disclosures:
+                said.setdefault((told.code, told.message), []).append(source.name)
+        for (code, message), names in said.items():
+            of_some = "" if len(names) == len(answered) else f"on input set {', '.join(names)}: "
+            remarks += (Remark(code, f"{of_some}{message}"),)
         headroom, unknown = (
             ({}, _OF_FORWARDS) if trains else least_of_each(at_full_size, sources, device)
         )
@@ -241,6 +269,19 @@ class JudgeContext:
             keeps_random_state=all(oracle.keeps_random_state(s.draw(2)) for s in sources),
             headroom=headroom,
         )
+
+    def at(self, source: InputSource) -> JudgeContext:
+        """The same problem with one other input set, executed as it is."""
+        module = self.oracle.module
+        headroom: Mapping[str, Headroom] = {}
+        if not self.trains:
+            headroom, _ = least_of_each(module, (source,), self.judge_device)
+        facts = replace(
+            self.facts,
+            input_sets=(described(source, module),),
+            estimates=() if self.trains else estimates(module, (source,), self.judge_device),
+        )
+        return replace(self, sources=(source,), dynamic={}, facts=facts, headroom=headroom)
 
     @property
     def trains(self) -> bool:
@@ -352,3 +393,17 @@ def make_ready(
         fork_server.go_on_without(without, why)
         remarks.append(Remark("weaker_sandbox", why))
     return tuple(remarks)
+
+
+def _with_results(
+    oracle: Oracle, sources: tuple[InputSource, ...], *, constant: bool
+) -> tuple[InputSource, ...]:
+    """Those for which the reference returns anything; all where it returns nothing for any."""
+
+    def returns_something(source: InputSource) -> bool:
+        arguments = draw(source, constant=constant)
+        if all(tensor.numel() for tensor in tensors_of(arguments)):
+            return True
+        return any(tensor.numel() for tensor in tensors_of(oracle.eager(arguments)))
+
+    return tuple(filter(returns_something, sources)) or sources

@@ -121,10 +121,21 @@ def written_out(module: torch.nn.Module, arguments: Arguments) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         spec = spec_of(value)
-        return f": {spec.dtype}[{', '.join(map(str, spec.shape))}]"
+        return f": {spec.dtype}[{', '.join(map(str, spec.shape))}]{_lying(value)}"
     if isinstance(value, list | tuple) and any(isinstance(v, torch.Tensor) for v in value):
         return "=(" + ", ".join(_shown(v).lstrip(": ") for v in value) + ")"
     return f"={literal(value)}"
+
+
+def _lying(tensor: torch.Tensor) -> str:
+    """How it lies in memory, where that is not row by row."""
+    if tensor.is_contiguous():
+        return ""
+    if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
+        return " channels_last"
+    if tensor.dim() == 5 and tensor.is_contiguous(memory_format=torch.channels_last_3d):
+        return " channels_last_3d"
+    return f" strides {tuple(tensor.stride())}"
 
 
 def _by_name(module: torch.nn.Module, arguments: Arguments) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
+from kernelagent.tools.judge.problem.trials.input_domain import strides_at, with_strides
 from kernelagent.tools.judge.problem.trials.inputs import InputSource, work_of
-from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.size_conditions import Beside, sizes_that_decide
 
@@ -91,12 +92,21 @@ def hidden(
             yield _resized(source, together)
 
 
+def again_at(
+    source: InputSource, dynamic: Sequence[Dynamic], name: str, shapes: Mapping[str, Sequence[int]]
+) -> InputSource:
+    """An input set of `hidden` once more, from its name and the shapes that it had; executed as it is."""
+    sizes = {item: int(shapes[item.places[0][0]][item.places[0][1]]) for item in dynamic}
+    draw = _resized(source, {i: size for i, size in sizes.items() if size != i.size}).draw
+    return InputSource(name, on_meta(draw(0)), draw, writes=source.writes)
+
+
 def _resized(source: InputSource, sizes: Mapping[Dynamic, int]) -> InputSource:
     draw = source.draw
     for item, size in sizes.items():
         draw = resizing(draw, item.places, size)
     shown = " and ".join(f"{item.label} = {size}" for item, size in sizes.items())
-    return InputSource(f"{source.name} with {shown}", source.full, draw)
+    return InputSource(f"{source.name} with {shown}", source.full, draw, writes=source.writes)
 
 
 def _together(
@@ -231,6 +241,12 @@ def _place(
     return name, axis % rank
 
 
+def name_of_input(module: torch.nn.Module, arguments: Arguments, place: str) -> str:
+    """As the forward names the input at `place`; what is no input, such as a weight, keeps its name."""
+    named = names_of_inputs(module, arguments)
+    return next((own for own, at in named.items() if at == place), place)
+
+
 def names_of_inputs(module: torch.nn.Module, arguments: Arguments) -> dict[str, str]:
     """Names of the forward's parameters to names in the nest of arguments."""
     args, kwargs = arguments
@@ -258,12 +274,15 @@ def resizing(
             while sum(part.shape[axis] for part in parts) < size:
                 parts.append(tensor_of(name, before, seed + len(parts)))
             joined = torch.cat(parts, dim=axis) if len(parts) > 1 else parts[0]
-            return joined.narrow(axis, 0, size).contiguous()
+            return joined.narrow(axis, 0, size)
 
         made[seed] = draw(seed)
         tensors = named_tensors(made[seed])
         for name in dict.fromkeys(name for name, _ in places):
-            tensors[name] = tensor_of(name, [a for n, a in places if n == name], seed)
+            values = tensor_of(name, [a for n, a in places if n == name], seed)
+            given = tensors[name]
+            made_so = with_strides(values.detach(), strides_at(values.shape, given))
+            tensors[name] = made_so.requires_grad_(given.requires_grad)
         return _pair(with_tensors(made[seed], tensors))
 
     return drawn

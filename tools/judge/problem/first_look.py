@@ -9,6 +9,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.problem import LeastTime, ReferenceEstimate, Remark
+from kernelagent.tools.calls.complex_numbers import parts_first
 from kernelagent.tools.calls.tensors import NotPortable, pack
 from kernelagent.tools.estimates.least import least_of, least_us
 from kernelagent.tools.estimates.library import by_operation, library_for
@@ -144,7 +145,11 @@ def _require_deterministic(first: Any, second: Any, name: str, problem: LoadedPr
         compare.leaves(first), compare.leaves(second), strict=True
     ):
         if isinstance(left, torch.Tensor) and not torch.allclose(
-            left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True
+            parts_first(left).double(),
+            parts_first(right).double(),
+            rtol=1e-3,
+            atol=1e-5,
+            equal_nan=True,
         ):
             raise ProblemError(
                 f"the forward of {problem.entry_point} is not deterministic: {where} differs "

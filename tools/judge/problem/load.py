@@ -1,6 +1,7 @@
 """Reads the user's problem: finds the module class and its input functions, and runs them on request.
 
-Only the judge and the author import this; both are trusted with the user's code.
+Only the judge, the author and the process in which an emitted file is tried import this; the first two are trusted
+with the user's code, the last runs it in the sandbox.
 """
 
 from __future__ import annotations
@@ -83,6 +84,9 @@ def load_problem(spec: ProblemSpec) -> LoadedProblem:
         hint = "" if make_init is not None else _INIT_HINT
         with _users_code(f"constructing {model_class.__name__} of {label}", hint):
             instance: torch.nn.Module = model_class(*args, **kwargs)
+        from kernelagent.tools.judge.problem.state_entries import require_tensors
+
+        require_tensors(instance, model_class.__name__)
         return instance
 
     def build() -> torch.nn.Module:

@@ -33,7 +33,9 @@ from kernelagent.tools.judge.problem.smaller_sizes import (
 from kernelagent.tools.judge.problem.trials.inputs import (
     InputSource,
     input_sources,
+    leading_dimension,
     meta_twin,
+    stays_as_given,
     work_of,
 )
 
@@ -91,7 +93,7 @@ def plan(
         return _with_contents(problem, device, scope, limit, level)
     planner = _Planner(problem, full, device, scope, limit, level, _structure(whole))
     best = planner.at({}, {}, whole)
-    if best is None or not planner.fits(best):
+    if best is None or not (planner.fits(best) or planner.stays(best)):
         # If inner sizes must shrink at all, shrink them enough for a fast turn (level 1).
         with _Operations() as spent:
             best = replace(planner, level=max(1, level)).smaller(best, full, spent)
@@ -202,6 +204,15 @@ class _Planner:
 
     def fits(self, choice: _Choice) -> bool:
         return choice.work <= _MOST_WORK[self.level] and choice.need.total <= self.limit
+
+    def stays(self, choice: _Choice) -> bool:
+        """Whether it is executed as it is given, because numbers may point into what would be smaller."""
+        leading = (leading_dimension(given) or 0 for given in self.full.values())
+        as_given = all(source.shrunk is None for source in choice.sources)
+        return as_given and all(
+            stays_as_given(given, choice.module, first, _MOST_WORK[self.level])
+            for given, first in zip(self.full.values(), leading, strict=True)
+        )
 
     def cost(self, choice: _Choice) -> float:
         """1 and below: it fits."""

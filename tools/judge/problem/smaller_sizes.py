@@ -168,7 +168,16 @@ def with_sizes(problem: LoadedProblem, sizes: Sizes) -> LoadedProblem:
 
 def on_meta(value: Any) -> Any:
     """Tensors of the same form that hold nothing, in containers that a forward may write to."""
-    return tree_map(lambda v: v.to("meta") if isinstance(v, torch.Tensor) else v, value)
+    return tree_map(lambda v: _hollow(v) if isinstance(v, torch.Tensor) else v, value)
+
+
+def _hollow(tensor: torch.Tensor) -> torch.Tensor:
+    """`to` alone closes gaps and writes out what is expanded."""
+    made = tensor.to("meta")
+    if made.stride() == tensor.stride():
+        return made
+    laid_out = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    return laid_out.requires_grad_(tensor.requires_grad)
 
 
 def _renamed(value: Any, sizes: Mapping[int, int]) -> Any:

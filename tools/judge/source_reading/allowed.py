@@ -13,7 +13,7 @@ from kernelagent.domain.tables.dtypes import FLOATS
 from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
 
 _TORCH = """
-abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr all amax amin aminmax any arange argmax argmin argsort
+bartlett_window blackman_window hamming_window hann_window kaiser_window abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr all amax amin aminmax any arange argmax argmin argsort
 as_strided as_tensor asin asinh atan atan2 atanh atleast_1d atleast_2d baddbmm bernoulli bincount bitwise_and bitwise_not
 bitwise_or bitwise_xor block_diag bmm bool broadcast_shapes broadcast_tensors broadcast_to bucketize cat cdist ceil channels_last
 channels_last_3d chunk clamp clamp_max clamp_min clip clone complex complex128 complex64 concat contiguous_format conv1d conv2d conv3d
@@ -71,7 +71,7 @@ max_contiguous maximum min minimum mul multiple_of num_programs pair_uniform_to_
 program_id rand rand4x randint randint4x randn randn4x random range ravel reduce reduce_or reshape rsqrt sigmoid sin slice softmax sort
 split sqrt sqrt_rn squeeze static_assert static_range store store_tensor_descriptor sub sum swizzle2d tensor
 tensor_descriptor tensor_descriptor_type to_tensor topk trans tuple tuple_type uint16 uint32 uint64 uint8 uint_to_uniform_float umulhi
-unsqueeze view void where xor_sum zeros zeros_like tanh pow fmod
+unsqueeze view void where xor_sum zeros zeros_like tanh pow fmod get_int_dtype
 """
 _TYPING = """
 Annotated Any Callable ClassVar Dict Final FrozenSet Generic Iterable Iterator List Literal Mapping NamedTuple NewType NoReturn Optional
@@ -112,8 +112,11 @@ MEMBERS: Mapping[str, frozenset[str]] = {
     "torch.cuda": _names("current_stream device device_of"),
     "torch.cuda.amp": _names("custom_fwd custom_bwd"),
     "torch.amp": _names("custom_fwd custom_bwd"),
+    "torch.ops": frozenset(),
+    "torch.ops.aten": _names("convolution_backward"),
     "torch.linalg": _names("vector_norm matrix_norm norm solve inv det cholesky qr svd eigh"),
     "torch.fft": _names("fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn"),
+    "torch.return_types": _names("aminmax cummax cummin kthvalue max median min mode sort topk"),
     "torch.special": _names(
         "erf erfc expit exp2 expm1 log1p logsumexp softmax log_softmax gammaln"
     ),
@@ -131,7 +134,7 @@ MEMBERS: Mapping[str, frozenset[str]] = {
     "triton.runtime": frozenset(),
     "triton.runtime.driver": frozenset(),
     "triton.runtime.driver.active": _names("get_active_torch_device"),
-    "torch.compiler": _names("disable"),
+    "torch.compiler": frozenset(),
     "torch.jit": _names("ignore unused"),
     "torch.library": _names("wrap_triton"),
     "torch.profiler": _names("record_function"),
@@ -165,7 +168,7 @@ DeprecationWarning FutureWarning RuntimeWarning UserWarning Warning
 _OF_TENSORS = """
 H T abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv all amax amin aminmax any argmax argmin argsort as_strided asin asinh
 atan atan2 atanh baddbmm bfloat16 bincount bitwise_and bitwise_not bitwise_or bitwise_xor bmm bool broadcast_to byte ceil char chunk
-clamp clamp_max clamp_min clip clone conj contiguous cos cosh count_nonzero cross cuda cummax cummin cumprod cumsum data deg2rad dense_dim
+clamp clamp_max clamp_min clip clone conj conj_physical contiguous cos cosh count_nonzero cross cuda cummax cummin cumprod cumsum data deg2rad dense_dim
 detach device diag diag_embed diagonal diff dim div divide dot double dtype element_size eq erf erfc erfinv exp exp2 expand
 expand_as expm1 flatten flip float floor floor_divide fmax fmin fmod frac gather ge greater gt half histc imag index_add index_copy
 index_fill index_put index_select inner int inverse is_complex is_contiguous is_cpu is_cuda is_floating_point is_signed isclose isfinite isinf isnan
@@ -173,7 +176,7 @@ itemsize kthvalue le lerp less lgamma log log10 log1p log2 log_softmax logaddexp
 logical_xor logsumexp long lt mH mT masked_fill masked_scatter masked_select matmul max maximum mean median min minimum mm movedim mul
 multiply mv nan_to_num nanmean nansum narrow nbytes ndim ndimension ne neg negative nelement new_empty new_full new_ones new_tensor
 new_zeros nonzero norm not_equal numel outer permute pow prod quantile ravel real reciprocal relu remainder repeat repeat_interleave
-reshape reshape_as roll rot90 round rsqrt scatter scatter_add scatter_reduce select sgn shape short sigmoid sign sin sinc sinh size
+reshape reshape_as resolve_conj resolve_neg roll rot90 round rsqrt scatter scatter_add scatter_reduce select sgn shape short sigmoid sign sin sinc sinh size
 softmax sort split split_with_sizes sqrt square squeeze std stride sub subtract sum sum_to_size swapaxes swapdims t take take_along_dim
 tan tanh tensor_split tile to topk trace transpose tril triu true_divide trunc type_as unbind unflatten unfold unique unsafe_chunk
 unsqueeze var vdot view view_as where xlogy
@@ -186,6 +189,7 @@ bits eps is_complex max min smallest_normal tiny
 _OF_KERNELS = """
 T abs argmax argmin associative_scan atomic_add atomic_max atomic_min cast cdiv dtype element_ty expand_dims is_bf16 is_block is_floating
 is_fp16 is_fp32 is_fp64 is_fp8 is_int is_int1 is_int16 is_int32 is_int64 is_int8 is_ptr is_uint8 load primitive_bitwidth store trans
+scalar int_bitwidth is_int_signed is_int_unsigned is_uint16 is_uint32 is_uint64 is_standard_floating
 value from_tensor descriptor block_shape
 """
 _OF_MODULES = """

@@ -9,6 +9,7 @@ from typing import Literal
 Code = Literal[
     "asks_where_it_runs",
     "asks_device_properties",
+    "breaks_the_graph",
     "values_on_host",
     "keeps_state",
     "shares_state",
@@ -21,7 +22,8 @@ Code = Literal[
 
 NOT_JUDGED: Mapping[Code, str] = {
     "unreadable": "this reading cannot follow what that does, and it was not judged beyond the calls that were made",
-    "changes_others": "that changes what belongs to your program or to other libraries; its effect there was not judged",
+    "changes_others": "that changes, or takes a name in, what your program shares with other code, as settings and torch's table of operators; "
+    "its effect there was not judged",
     "acts_later": "that has effects at another time, or elsewhere than in the calls that were judged; they were not judged",
     "overrides": "torch calls that when your program saves, loads, copies, moves or prints the module; what it does then was "
     "not judged",
@@ -33,6 +35,8 @@ NOT_JUDGED: Mapping[Code, str] = {
     "reads, writes or leaves behind was not judged",
     "values_on_host": "that takes values to the host; what it decides by other values, and how long a GPU is waited for, was not "
     "judged",
+    "breaks_the_graph": "torch.compile leaves its graph there; with fullgraph=True, under which an emitted module is to be one graph, "
+    "it raises an error",
     "asks_device_properties": "its result and its speed on a GPU with other properties were not judged",
 }
 """In the order in which they are told."""
@@ -107,6 +111,9 @@ _PATHS: tuple[tuple[str, Code], ...] = (
     ("torch.cuda", "asks_where_it_runs"),
     ("torch.allclose", "values_on_host"),
     ("torch.equal", "values_on_host"),
+    ("torch.compiler.disable", "breaks_the_graph"),
+    ("torch._dynamo.disable", "breaks_the_graph"),
+    ("torch._dynamo.graph_break", "breaks_the_graph"),
     ("torch.compile", "unreadable"),
     ("torch.library", "changes_others"),
     ("torch.save", "reaches_outside"),

@@ -9,6 +9,7 @@ from functools import lru_cache
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.replies.parsing import parse
 from kernelagent.tools.judge.source_reading.checks.state import State
+from kernelagent.tools.judge.source_reading.following.applied import by_their_class
 from kernelagent.tools.judge.source_reading.following.collecting import collect
 from kernelagent.tools.judge.source_reading.following.followed import Followed
 from kernelagent.tools.judge.source_reading.following.lifetimes import Lifetimes, lifetimes
@@ -31,7 +32,7 @@ def read(source: str) -> tuple[Remark, ...]:
     It decides nothing: what is named was accepted for the values it computed.
     """
     try:
-        return tuple(sorted(_remarks(parse(source), source)))
+        return tuple(sorted(_remarks(by_their_class(parse(source)), source)))
     except (RecursionError, TooIntricate):
         # Nested thousands deep, or names for names for names: nothing an ordinary text has.
         return (Remark(1, "unreadable", "the whole text"),)

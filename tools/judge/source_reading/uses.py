@@ -18,8 +18,11 @@ from kernelagent.tools.judge.source_reading.checks.errors import (
     imports_only,
     swallowing,
 )
+from kernelagent.tools.judge.source_reading.checks.logs import Logs, given_to
+from kernelagent.tools.judge.source_reading.checks.overrides import names_bound
 from kernelagent.tools.judge.source_reading.checks.tensors import is_read
 from kernelagent.tools.judge.source_reading.following.answers import answered
+from kernelagent.tools.judge.source_reading.following.constructing import BY_THE_JUDGE
 from kernelagent.tools.judge.source_reading.following.followed import Followed
 from kernelagent.tools.judge.source_reading.following.names import (
     Function,
@@ -38,7 +41,12 @@ Use = Literal["value", "base", "alias"]
 _KNOWN_PACKAGES = frozenset({"torch", "triton", "numpy"}) | sys.stdlib_module_names
 _BENCHMARK = "do_bench"
 """What triton.autotune times with where there is a GPU: it runs there alone."""
+_BY_TRITON_LATER = frozenset({_BENCHMARK, "launch_metadata", "repr"})
+"""Functions that are given to Triton for a GPU's timing, a profiler's names and its sizes."""
+_BY_TORCH_LATER = frozenset({"jvp", "vmap", "generate_vmap_rule"})
+"""What an autograd function has for forward derivatives and for `torch.func.vmap`, which nothing that is judged asks for."""
 _OF_LAYERS = ("weight_", "bias_")
+_HANDS_OVER = frozenset({"state_dict", "load_state_dict"})
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ class _Place:
     """It only says of what kind something is."""
     errors_answer: bool = False
     """In a method whose errors Python takes for an answer, as the end of a loop."""
+    constructs: bool = False
+    """In what makes a module of the reference: weights are handed over there."""
 
     @property
     def ending(self) -> _Place:
@@ -79,9 +89,11 @@ class Uses:
         )
         """Whether a name that is made up may be one of the text's own methods."""
         self._remarks = Remarks(source)
+        self._logs = Logs()
 
     def read(self, tree: ast.Module) -> Iterator[Remark]:
         """Every use that is not on the allow-list, one for each line and kind."""
+        self._logs = Logs.of(tree, self._names)
         for star in self._names.stars:
             self._remarks.add(star, "unreadable")
         self._all(tree, _Place(self._names.scopes[tree]))
@@ -99,6 +111,16 @@ class Uses:
         if place.of_types and isinstance(node, ast.Call | ast.NamedExpr | ast.Lambda):
             place = replace(place, of_types=False)
         self._led_astray(node, place)
+        if self._logs.makes(node):
+            # Which name its lines have is no answer.
+            self._remarks.add(node, "reaches_outside")
+            return
+        if (line := self._logs.line(node)) is not None:
+            self._remarks.add(line, "reaches_outside")
+            self._remarks.add(line, "breaks_the_graph")
+            for given in given_to(line):
+                self._visit(given, place)
+            return
         match node:
             case ast.Name(ctx=ast.Load()):
                 self._name(node, node, place, use)
@@ -114,6 +136,8 @@ class Uses:
                 inner = replace(place, scope=self._names.scopes[node])
                 for part in node.body:
                     self._visit(part, inner)
+                    if not _BY_TORCH_LATER.isdisjoint(names_bound(part)):
+                        self._remarks.add(part, "acts_later")
                 for part in swallowing(node, self._names):
                     self._remarks.add(part, "asks_where_it_runs")
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
@@ -144,7 +168,7 @@ class Uses:
                 for part in finding(node) if imports_only(node) else ending_errors(node):
                     self._remarks.add(part, "asks_where_it_runs")
                 self._all(node, place)
-            case ast.keyword(arg=name) if name == _BENCHMARK:
+            case ast.keyword(arg=name) if name in _BY_TRITON_LATER:
                 self._remarks.add(node.value, "acts_later")
                 self._all(node, place)
             case ast.Constant(value=text) if text == _BENCHMARK:
@@ -184,7 +208,14 @@ class Uses:
         arguments = node.args
         outside = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
         answers = getattr(node, "name", "") in ERRORS_ANSWER and place.scope.kind == "class"
-        inner = replace(place, scope=self._names.scopes[node], guarded=False, errors_answer=answers)
+        constructs = getattr(node, "name", "") == BY_THE_JUDGE and place.scope.kind == "class"
+        inner = replace(
+            place,
+            scope=self._names.scopes[node],
+            guarded=False,
+            errors_answer=answers,
+            constructs=constructs,
+        )
         self._led_astray(arguments, place)
         if isinstance(node, ast.Lambda):
             for default in outside:
@@ -283,6 +314,11 @@ class Uses:
         for meaning in (m for m in meanings if isinstance(m, Imported)):
             self._path(f"{meaning.path}.{name}", shown, use, guarded=place.guarded)
         if (place.in_table and name == "data_ptr") or (name == "type" and _is_device(base)):
+            return
+        if place.in_kernel and name == "type":
+            # What a kernel is given has no type but Triton's.
+            return
+        if place.constructs and name in _HANDS_OVER:
             return
         if values and not self._is_plain(name, values, guarded=place.guarded):
             self._remarks.add(shown, kinds.of_attribute(name))

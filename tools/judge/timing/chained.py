@@ -21,11 +21,11 @@ from kernelagent.tools.cuda.chain import digest, pair_at, picked
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.trials import trial_on
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.timing.clock import Chain, Side
-from kernelagent.tools.judge.verify.answers import Answer
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.process.answers import Answer
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 _LOOKS = 9

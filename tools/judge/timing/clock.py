@@ -21,7 +21,7 @@ from kernelagent.domain.serialization import to_data
 from kernelagent.tools.calls.tensors import Parcel, open_parcel, parcel
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.wire import Frame, pair
 

@@ -19,7 +19,7 @@ from kernelagent.tools.judge.timing.tracing import (
     own_kernels,
     traced_forward,
 )
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ from kernelagent.tools.judge.timing.clock import (
     prepare_sides,
 )
 from kernelagent.tools.judge.timing.observed import graph_time
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 Start = Callable[[], AbstractContextManager[CandidateProcess]]

@@ -17,7 +17,7 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.compiled.sass import MachineFacts
 
 if TYPE_CHECKING:
-    from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+    from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 
 T = TypeVar("T")
 

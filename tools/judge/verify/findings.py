@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +10,11 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
-from kernelagent.tools.judge.verify.answers import OnTheHost
+from kernelagent.tools.judge.verify.beyond.compiled_code import CompiledCode
 from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
 from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory
 from kernelagent.tools.judge.verify.diagnosis.gradients import verified_gradients
+from kernelagent.tools.judge.verify.process.answers import OnTheHost
 from kernelagent.tools.judge.verify.same import same_bits_of
 from kernelagent.tools.judge.verify.specialised import Specialised
 
@@ -32,6 +34,8 @@ class Findings:
     """By input set: the kernels that one forward launched, for each kind of call there was."""
     memory: Memory = field(default_factory=Memory)
     """Earlier outputs and weights, to recognise a wrong answer that repeats one of them."""
+    hidden: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
+    """By input set of a hidden size that was right: the shapes of its tensors."""
     order_matters: bool = False
     """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
     slow_in_turns: bool = False
@@ -40,10 +44,13 @@ class Findings:
     """Whether a masked load without `other` left lanes undefined."""
     binds_state: bool = False
     """Whether a call has bound another tensor as a parameter or buffer."""
+    left: set[str] = field(default_factory=set)
+    """Attributes and unsaved buffers in which calls of the candidate have left what the reference leaves there."""
     unwritten: set[tuple[str, int]] = field(default_factory=set)
     """Kernels, and lines in them, that loaded memory which nobody had written."""
     specialised: Specialised = field(default_factory=Specialised)
     choices: UntriedChoices = field(default_factory=UntriedChoices)
+    compiled_code: CompiledCode = field(default_factory=CompiledCode)
     called: set[str] = field(default_factory=set)
     """Input sets that have been called with."""
     reads: dict[str, None] = field(default_factory=dict)
@@ -56,6 +63,10 @@ class Findings:
     """By which of torch's functions."""
     host_work: dict[str, OnTheHost] = field(default_factory=dict)
     """By input set: the least of each that a forward did in Python, of the calls that were looked at."""
+    untried: dict[str, None] = field(default_factory=dict)
+    """Calls beyond the verdict's own for which there was no time, in their order."""
+    kept_buffers: tuple[str, ...] = ()
+    """Those that have had one value in all calls so far."""
     constant: dict[tuple[str, str], torch.Tensor | None] = field(default_factory=dict)
     """By input set and place: the values that every call had so far; None: they differed."""
 
@@ -66,8 +77,28 @@ class Findings:
             if known is not None and not same_bits_of(known, tensor):
                 self.constant[input_set, name] = None
 
+    def keep_buffers(self, names: Sequence[str]) -> None:
+        """Tell that no call has had other values in these, or nothing where there are none."""
+        self.kept_buffers = tuple(names)
+        self.disclosures.pop("buffers_kept", None)
+        if names:
+            message = (
+                f"the judge put no other values into these buffers than the constructor does, so how a call answers "
+                f"where a checkpoint has left others is not known: {', '.join(names)}"
+            )
+            self.disclose("buffers_kept", message)
+
     def disclose(self, code: str, message: str) -> None:
         self.disclosures.setdefault(code, Disclosure(code, message))
+
+    def note_untried(self, what: str) -> None:
+        """Tell that this was not tried for lack of time, beside all that was not."""
+        self.untried[what.replace("_", " ")] = None
+        message = (
+            f"for lack of time these were not tried, so how they are answered is not known: "
+            f"{', '.join(self.untried)}; to have them tried, raise --judging-seconds or give smaller inputs"
+        )
+        self.disclosures["beyond_not_tried"] = Disclosure("beyond_not_tried", message)
 
     def leave_out(self, since: int) -> None:
         """Forget cases from this one on: a call that is judged by another one."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
-from kernelagent.tools.judge.verify.answers import Answer
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import Answer
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.rounding import (
@@ -52,8 +52,7 @@ class OtherOrders:
 
     def other_lanes(self, trial: Trial, weights: Mapping[str, torch.Tensor], usual: Answer) -> None:
         """A call with numbers where masked loads without `other` leave lanes undefined."""
-        if changes_state(trial, weights):
-            self.process.use_weights(weights)
+        self.process.start_from(weights, anew=changes_state(trial, weights))
         self.process.command_executor({"kind": "lanes", "numbers": True})
         try:
             same = identical(self.answer(trial).output, usual.output)
@@ -82,8 +81,7 @@ class OtherOrders:
                 return
 
     def _in_order(self, order: str, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
-        if changes_state(trial, weights):
-            self.process.use_weights(weights)
+        self.process.start_from(weights, anew=changes_state(trial, weights))
         special = trial.probe != "natural"
         rounding = Rounding(order, errs=not special)
         last_bits = LastBits(trial, special)
@@ -234,8 +232,7 @@ class OtherOrders:
         scattered: bool,
     ) -> bool:
         """Whether there is such an order."""
-        if changes_state(trial, weights):
-            self.process.use_weights(weights)
+        self.process.start_from(weights, anew=changes_state(trial, weights))
         order = {"kind": "turns", "secret": secrets.randbits(62), "lanes_only": lanes_only}
         self.process.command_executor({**order, "scattered": scattered})
         try:

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from kernelagent.domain.evaluation import Disclosure
-from kernelagent.tools.judge.problem.reference.oracle import Expected
+from kernelagent.tools.calls.torch_dtypes import widened
+from kernelagent.tools.judge.problem.reference.expected import Expected
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.exact import IndexRule
@@ -128,8 +129,8 @@ def without_an_answer(output: Any, expected: Expected) -> str | None:
         assert isinstance(ours, torch.Tensor)
         assert isinstance(theirs, torch.Tensor)
         if eager.is_floating_point() or eager.is_complex():
-            sure = bool(eager.isfinite().all()) and bool(theirs.isfinite().all())
-            wrong, how = ~ours.isfinite() & sure, "NaN or infinite"
+            sure = bool(widened(eager).isfinite().all()) and bool(widened(theirs).isfinite().all())
+            wrong, how = ~widened(ours).isfinite() & sure, "NaN or infinite"
         else:
             wrong, how = (ours != eager) & (ours != theirs), "otherwise"
         count = int(wrong.sum())

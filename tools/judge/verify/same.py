@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.reference.oracle import same_bits
+from kernelagent.tools.judge.problem.reference.copies import same_bits
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.compare import compare
 

@@ -10,19 +10,21 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
+from kernelagent.tools.calls.complex_numbers import parts_first
 from kernelagent.tools.calls.loading import Loading
 from kernelagent.tools.calls.result_form import difference
 from kernelagent.tools.calls.surroundings import Surroundings
 from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.judge.problem.reference.attributes import GLOBAL
-from kernelagent.tools.judge.problem.reference.oracle import INPUTS, Oracle
+from kernelagent.tools.judge.problem.reference.expected import INPUTS
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.verify.answers import Answer, Kept
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import Answer, Kept
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.same import changes_state, identical, same_bits_of
 
@@ -59,9 +61,12 @@ class SideEffects:
             )
         own = [n for n in answer.weights_written if n not in trial.expected.written]
         if own:
+            known = any(name in self.oracle.weights for name in own)
+            whose = "your module only reads" if known else "your module has not"
             self.findings.disclose(
                 "weights_written",
-                f"a call writes to {', '.join(own)} of the module, which your module only reads: {_MEANWHILE}",
+                f"a call writes to {', '.join(own)} of the module, which {whose}: {_MEANWHILE}, and calls at the same "
+                f"time get each other's numbers",
             )
         after = answer.changed_arguments or trial.arguments
         if identical(after, trial.expected.arguments):
@@ -112,6 +117,21 @@ class SideEffects:
                     {"input_set": trial.input_set, "state": name},
                 )
 
+    def state_not_given(self, trial: Trial) -> None:
+        """Discloses that no call was given the state that it writes to, where that would fit an input."""
+        forms = {(tensor.shape, tensor.dtype) for tensor in tensors_of(trial.arguments)}
+        fitting = [
+            name
+            for name in trial.expected.state64
+            if (entry := trial.expected.state[name]).dim() and (entry.shape, entry.dtype) in forms
+        ]
+        if fitting:
+            self.findings.disclose(
+                "state_as_input",
+                f"a call writes to {', '.join(fitting)}, which would fit an input as well: a call that is given the "
+                f"very tensor, as in m(m.{fitting[0]}), was not judged",
+            )
+
     def left_alike(self, trial: Trial) -> None:
         """What the reference leaves in attributes and other buffers; told where there is nothing alike."""
         wanted = trial.expected.left
@@ -124,9 +144,10 @@ class SideEffects:
         if missing:
             self.findings.disclose(
                 "attributes_left",
-                f"a call of your module leaves new values in {', '.join(missing)}, which one of ModelNew does "
-                f"not: what reads them there finds what was there before, or nothing",
+                f"a call of your module leaves new values in {', '.join(missing)}, which neither ModelNew nor the emitted "
+                f"module does: what reads them there finds what was there before, or nothing",
             )
+        self.findings.left.update(name for name in wanted if name in written)
         for name, value in written.items():
             if not _as_left(value, wanted[name], trial.expected.left64.get(name, wanted[name])):
                 raise Rejected(
@@ -200,6 +221,13 @@ class SideEffects:
                 f"not freed, and could be written to later",
             )
 
+        if kept.in_cycles:
+            self.findings.disclose(
+                "freed_late",
+                f"inputs or results of {kept.in_cycles} of {kept.calls} earlier calls are held in a cycle of references: "
+                f"their memory is freed only when Python looks for such cycles, which does not know how full a GPU is",
+            )
+
     def still_the_same(self, call: int, output: Any, expected: Whereabouts) -> None:
         """What a call has returned and left to its caller does not change later, but where it is the module's own."""
         again, inputs_kept = self.process.held(call)
@@ -233,7 +261,13 @@ def _as_left(value: Any, wanted: Any, exact: Any) -> bool:
         return compared.passed
     pairs = zip(tensors_of(value), tensors_of(exact), strict=True)
     return all(
-        torch.allclose(a.double(), b.double(), rtol=_OF_ATTRIBUTES, atol=1e-5, equal_nan=True)
+        torch.allclose(
+            parts_first(a).double(),
+            parts_first(b).double(),
+            rtol=_OF_ATTRIBUTES,
+            atol=1e-5,
+            equal_nan=True,
+        )
         for a, b in pairs
     )
 

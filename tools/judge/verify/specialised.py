@@ -80,6 +80,11 @@ class Specialised:
                     f"`{item.kernel}` is tuned by a tensor, which is another in each call: on a GPU each "
                     f"call times all configurations"
                 )
+            elif item.made_anew:
+                reported.append(
+                    f"`{item.kernel}` is given to `triton.autotune` again in call after call: on a GPU each of them "
+                    f"times all configurations"
+                )
             elif item.keys > _MOST_KEYS * max(1, sets):
                 reported.append(
                     f"`{item.kernel}` is tuned anew in call after call ({item.keys} times in the judged calls): "
@@ -108,3 +113,5 @@ class Tuning:
     """A tensor is among what its key names: Triton tells tensors apart by identity."""
     ms: float
     """Warming up and timing of one configuration."""
+    made_anew: bool = False
+    """Most calls came with a tuner of their own, which knows nothing of what was tuned before."""

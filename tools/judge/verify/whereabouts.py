@@ -10,8 +10,8 @@ from kernelagent.tools.calls.result_form import difference
 from kernelagent.tools.calls.surroundings import Surroundings
 from kernelagent.tools.calls.whereabouts import Pair, Whereabouts, held_longer
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.verify.answers import printable
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import printable
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 _STATE = "`"

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
-from kernelagent.domain.whole_model import Scan, ScanRow, TimeKind
-from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
-from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.trials.inputs import meta_twin
+from kernelagent.domain.whole_model import Scan, ScanRow
+from kernelagent.tools.judge.whole_model.part_costs import Clock, Cost
 from kernelagent.tools.judge.whole_model.submodules import Heard, Whole, why_not
-from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
-from kernelagent.tools.virtual.cost.cost import estimate_eager
-from kernelagent.tools.virtual.cost.eager import eager_rows
 
-_REPEATS = 20
 _CONTAINERS = (
     torch.nn.ModuleList,
     torch.nn.ModuleDict,
     torch.nn.ParameterList,
     torch.nn.ParameterDict,
 )
+_UNCOUNTED = "its time could not be counted"
 
 
 def scan(whole: Whole) -> Scan:
     """One forward of the whole, then each submodule by itself on what it was called with."""
-    ceilings = whole.device.ceilings
-    clock = _Clock(whole, ceilings)
+    clock = Clock(whole)
     first, arguments = next(iter(whole.inputs.items()))
     heard = whole.listen({first: arguments})
-    total_us = clock.us(whole.module, arguments)
-    rows = [_row(whole, item, clock, total_us, ceilings) for item in heard.values()]
+    all_of_it = clock.cost(whole.module, arguments)
+    total_us = clock.once_us + all_of_it.us
+    rows = [_row(whole, item, clock, all_of_it) for item in heard.values()]
+    of_own = _own(rows)
+    rows = [
+        replace(
+            row,
+            own_us=of_own(row.path, row.device_us),
+            left_alone=_left_alone(whole, row.path, heard),
+        )
+        for row in rows
+    ]
     kept = sorted(
         _with_alike(whole, rows, heard),
         key=lambda row: (-(row.gain_at_most or 0.0), -row.device_us, row.path),
@@ -48,93 +51,98 @@ def scan(whole: Whole) -> Scan:
     if silent:
         notes.append(f"never called: {', '.join(silent[:8])}")
     return Scan(
-        whole.problem.name, whole.device.facts, clock.kind, total_us, tuple(kept), tuple(notes)
+        whole.problem.name,
+        whole.device.facts,
+        clock.kind,
+        total_us,
+        tuple(kept),
+        tuple(notes),
+        own_us=of_own("", all_of_it.us),
+        once_us=clock.once_us,
+        left_alone=_left_alone(whole, "", heard),
     )
 
 
-class _Clock:
-    """Device time of one call: measured where there is a GPU, else estimated and said to be."""
-
-    def __init__(self, whole: Whole, ceilings: DeviceCeilings) -> None:
-        self._target = whole.device.facts.target
-        self._ceilings = ceilings
-        self.kind: TimeKind = "measured" if whole.device.kind == "cuda" else "estimate"
-
-    def us(self, module: torch.nn.Module, arguments: Arguments) -> float:
-        if self.kind == "measured":
-            return _measured_us(module, arguments)
-        args, kwargs = _on_meta(arguments)
-        try:
-            rows = eager_rows(meta_twin(module), args, kwargs, self._target)
-        except Exception:  # noqa: BLE001 - a forward that reads values fails on meta tensors: count a real run
-            rows = eager_rows(module, *arguments, self._target)
-        return estimate_eager(rows, self._ceilings).us
-
-
-def _measured_us(module: torch.nn.Module, arguments: Arguments) -> float:
-    """The median of some calls, each between two events of the device. Never run on a GPU so far."""
-    args, kwargs = arguments
-    times = []
-    with torch.no_grad():
-        module(*args, **kwargs)
-        for _ in range(_REPEATS):
-            begin, end = (_event() for _ in range(2))
-            begin.record()
-            module(*args, **kwargs)
-            end.record()
-            torch.cuda.synchronize()
-            times.append(1e3 * float(begin.elapsed_time(end)))
-    return sorted(times)[len(times) // 2]
-
-
-def _event() -> Any:
-    event: Any = torch.cuda.Event
-    return event(enable_timing=True)
-
-
-def _row(
-    whole: Whole, heard: Heard, clock: _Clock, total_us: float, ceilings: DeviceCeilings
-) -> ScanRow:
+def _row(whole: Whole, heard: Heard, clock: Clock, all_of_it: Cost) -> ScanRow:
     module = whole.submodule(heard.path)
-    device_us, bound_us = 0.0, 0.0
-    bounded = True
+    cost = Cost()
+    least: Cost | None = Cost()
+    if heard.uncopied is not None:
+        return _uncounted(heard, module, heard.uncopied)
     for form, arguments in heard.arguments.items():
         count = heard.counts[form]
         try:
-            device_us += count * clock.us(module, arguments)
+            now = clock.cost(module, arguments)
         except Exception as error:  # noqa: BLE001 - the user's module, called by itself, raises anything
-            return _uncounted(heard, module, error)
-        result = _bound(module, arguments, ceilings)
-        bounded = bounded and result is not None
-        bound_us += count * (result.bound_us if result is not None else 0.0)
-    saved = max(0.0, device_us - bound_us)
-    left = max(total_us - saved, total_us * 1e-3)
+            return _uncounted(heard, module, str(error))
+        cost = cost.plus(now, count)
+        bound = clock.least(module, arguments)
+        least = None if least is None or bound is None else least.plus(bound.at_most(now), count)
+    total_us = clock.once_us + all_of_it.us
+    device_us = cost.inside(all_of_it)
+    saved = None if least is None else all_of_it.us - all_of_it.less(cost).plus(least).us
     return ScanRow(
         path=heard.path,
         kind=type(module).__name__,
         calls=heard.calls,
         device_us=round(device_us, 3),
         share=round(min(1.0, device_us / total_us), 4) if total_us > 0 else 0.0,
-        bound_us=round(bound_us, 3) if bounded else None,
-        gain_at_most=round(total_us / left, 3) if bounded else None,
-        cannot=why_not(module, list(heard.arguments.values())),
+        bound_us=None if saved is None else round(max(0.0, device_us - saved), 3),
+        gain_at_most=None if saved is None else _gain(total_us, saved),
+        cannot=why_not(module, list(heard.arguments.values()), whole.module),
         returns=heard.returns,
     )
 
 
-def _uncounted(heard: Heard, module: torch.nn.Module, error: Exception) -> ScanRow:
-    why = f"its time could not be counted: {str(error).splitlines()[0][:200]}"
+def _gain(total_us: float, saved: float) -> float | None:
+    """None where nothing would be left, which no bound can mean."""
+    return round(total_us / (total_us - saved), 3) if saved < total_us else None
+
+
+def _uncounted(heard: Heard, module: torch.nn.Module, error: str) -> ScanRow:
+    why = f"{_UNCOUNTED}: {(error.splitlines() or ['no reason was given'])[0][:200]}"
     return ScanRow(heard.path, type(module).__name__, heard.calls, 0.0, 0.0, None, None, (), why)
 
 
-def _bound(
-    module: torch.nn.Module, arguments: Arguments, ceilings: DeviceCeilings
-) -> Headroom | None:
-    args, kwargs = _on_meta(arguments)
-    try:
-        return headroom_of(module, args, kwargs, ceilings)
-    except Exception:  # noqa: BLE001 - a forward that meta tensors cannot run has no bound here
-        return None
+def _own(rows: Sequence[ScanRow]) -> Callable[[str, float], float | None]:
+    """What a forward takes outside the parts right below it: its path, its time, and then the rest."""
+    times = {row.path: None if _is_uncounted(row) else row.device_us for row in rows}
+    below: dict[str, list[float | None]] = {}
+    for path, us in times.items():
+        below.setdefault(_holder(path, times), []).append(us)
+
+    def rest(path: str, us: float) -> float | None:
+        known = [part for part in below.get(path, []) if part is not None]
+        if len(known) < len(below.get(path, [])) or times.get(path, us) is None:
+            return None
+        return round(max(0.0, us - sum(known)), 3)
+
+    return rest
+
+
+def _holder(path: str, known: Mapping[str, object]) -> str:
+    """The nearest part around it that is called; empty for the model itself."""
+    above = path.rpartition(".")[0]
+    while above and above not in known:
+        above = above.rpartition(".")[0]
+    return above
+
+
+def _is_uncounted(row: ScanRow) -> bool:
+    return row.cannot is not None and row.cannot.startswith(_UNCOUNTED)
+
+
+def _left_alone(whole: Whole, path: str, heard: Mapping[str, Heard]) -> str | None:
+    """Why the built-in policy leaves this part (the model itself: empty) as it is.
+
+    By class: what its compiler would make of it is known after minutes only.
+    """
+    for other in heard:
+        inside = not path or other == path or other.startswith(f"{path}.")
+        if inside and isinstance(whole.submodule(other), torch.nn.LSTM):
+            it = "it is" if other == path else f"{other} in it is"
+            return f"{it} torch's LSTM, one library call, which the built-in policy leaves alone"
+    return None
 
 
 def _with_alike(whole: Whole, rows: list[ScanRow], heard: dict[str, Heard]) -> list[ScanRow]:
@@ -148,8 +156,3 @@ def _with_alike(whole: Whole, rows: list[ScanRow], heard: dict[str, Heard]) -> l
         )
         for row in rows
     ]
-
-
-def _on_meta(arguments: Arguments) -> Arguments:
-    args, kwargs = tree_map(lambda v: v.to("meta") if isinstance(v, torch.Tensor) else v, arguments)
-    return args, kwargs

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import difflib
+import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +23,19 @@ from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.problem.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.input_domain import fresh_like, in_layout_of
+from kernelagent.tools.judge.problem.trials.trials import fresh_seed
+from kernelagent.tools.judge.whole_model.held import (
+    NotCopied,
+    is_foreign,
+    mapped,
+    opened,
+)
 
 _MOST_SETS = 4
-_MOST_NEAR, _MOST_NAMED = 3, 20
+_MOST_NEAR, _MOST_NAMED, _MOST_INSIDE = 3, 20, 3
+_SMALL = 4096
+"""Elements of a tensor in a cache whose values are kept: a counter or an index may decide what a call does."""
 
 
 @dataclass
@@ -41,6 +52,10 @@ class Heard:
     """By form, the whole's input set in which it came first."""
     returns: str | None = None
     """The class of its result where that is another package's container."""
+    uncopied: str | None = None
+    """Why an object that it is called with could not be kept as it was before the call."""
+    alike: set[str] = field(default_factory=set)
+    """The forms without what foreign objects hold: a cache is fuller with every layer that has been called."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +84,19 @@ class Whole:
         return self.oracle.module
 
     def draw(self, name: str) -> Arguments:
-        """Fresh inputs of one input set."""
+        """Inputs of one input set: from the user's function, or the example tensors themselves."""
         with self.device.scope():
             return _on(self.problem.input_sets()[name], self.device.torch_device)
+
+    def draw_like(self, name: str, fresh: Callable[[torch.Tensor], bool]) -> Arguments:
+        """Inputs like those of `draw`: new values of the same kind in the tensors that are `fresh`, caches as they are."""
+        generator = torch.Generator().manual_seed(fresh_seed())
+        args, kwargs = mapped(
+            self.draw(name),
+            lambda tensor: fresh_like(tensor, generator) if fresh(tensor) else tensor,
+            torch.clone,
+        )
+        return args, kwargs
 
     def listen(self, sets: Mapping[str, Arguments]) -> dict[str, Heard]:
         """Run the whole on each of these input sets; what each submodule was called with, by path."""
@@ -108,9 +133,11 @@ class Whole:
         if heard is None:
             raise ProblemError(_not_called(module, path, called))
         forms = list(heard.arguments)[:_MOST_SETS]
-        why = why_not(module, [heard.arguments[form] for form in forms])
+        why = why_not(module, [heard.arguments[form] for form in forms], self.module)
         if why is not None:
-            raise ProblemError(f"{path} cannot be optimized alone: {why}")
+            raise ProblemError(
+                f"{path} cannot be optimized alone: {why}{self._such_as(path, called)}"
+            )
         given = {}
         for at, form in enumerate(forms):
             args, kwargs = heard.arguments[form]
@@ -129,7 +156,21 @@ class Whole:
         """The same text for parts of one class with the same state, settings and calls."""
         module = self.submodule(heard.path)
         state = {name: (str(t.dtype), tuple(t.shape)) for name, t in module.state_dict().items()}
-        return f"{type(module).__qualname__} {state} {sorted(heard.arguments)} {module!r}"
+        return f"{type(module).__qualname__} {state} {sorted(heard.alike)} {module!r}"
+
+    def _such_as(self, path: str, called: Mapping[str, Heard]) -> str:
+        """Which parts inside it can be taken, as the end of a sentence; empty where there is none."""
+        inside = [
+            name
+            for name, heard in called.items()
+            if name.startswith(f"{path}.")
+            and heard.returns is None
+            and why_not(self.submodule(name), list(heard.arguments.values()), self.module) is None
+        ]
+        if not inside:
+            return ""
+        more = f" and {len(inside) - _MOST_INSIDE} more" if len(inside) > _MOST_INSIDE else ""
+        return f"; inside it there are {', '.join(inside[:_MOST_INSIDE])}{more}"
 
 
 def _there(path: str, known: Sequence[str]) -> str:
@@ -155,26 +196,42 @@ def _not_called(module: torch.nn.Module, path: str, called: Mapping[str, Heard])
     return text
 
 
-def why_not(module: torch.nn.Module, sets: list[Arguments]) -> str | None:
-    """Why a submodule cannot be judged by itself; None when it can."""
+def why_not(
+    module: torch.nn.Module, sets: list[Arguments], whole: torch.nn.Module | None = None
+) -> str | None:
+    """Why a submodule of `whole` cannot be judged by itself, and what to do instead; None when it can."""
     for arguments in sets:
         for leaf in tree_leaves(arguments):
             plain = leaf is None or isinstance(leaf, bool | int | float | str | torch.dtype)
             if not plain and type(leaf) not in (torch.Tensor, torch.nn.Parameter):
-                return f"it is called with a {type(leaf).__name__}"
+                return f"it is called with a {type(leaf).__name__}{_instead(module, leaf, whole)}"
         if not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(arguments)):
             return "it is called without a tensor"
     return None
 
 
-def form_of(arguments: Any) -> str:
-    """Types and shapes of a call, as text."""
-    return str(
-        tree_map(
-            lambda v: (str(v.dtype), tuple(v.shape)) if isinstance(v, torch.Tensor) else repr(v),
-            arguments,
-        )
-    )
+def _instead(module: torch.nn.Module, leaf: Any, whole: torch.nn.Module | None) -> str:
+    steps = []
+    taken = () if whole is None else inspect.signature(whole.forward).parameters
+    if "use_cache" in taken and "cache" in type(leaf).__name__.lower():
+        steps.append("give use_cache=False among the model's inputs, so that it gets none")
+    if any(True for _ in module.children()):
+        steps.append("take a part inside it")
+    return f": {', or '.join(steps)}" if steps else ""
+
+
+def form_of(arguments: Any, *, inside: bool = True) -> str:
+    """Types, shapes and strides of a call, as text; `inside`: of what objects of other classes hold as well."""
+
+    def form(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return str(value.dtype), tuple(value.shape), tuple(value.stride())
+        if not is_foreign(value):
+            return repr(value)
+        kind = type(value).__qualname__
+        return (kind, form_of(opened(value).nest)) if inside else kind
+
+    return str(tree_map(form, arguments))
 
 
 @contextmanager
@@ -198,9 +255,14 @@ def _ear(path: str, heard: dict[str, Heard]) -> Any:
         item = heard.setdefault(path, Heard(path))
         item.calls += 1
         form = form_of((args, kwargs))
+        item.alike.add(form_of((args, kwargs), inside=False))
         item.counts[form] = item.counts.get(form, 0) + 1
         if form not in item.arguments:
-            item.arguments[form] = _detached((args, kwargs))
+            try:
+                item.arguments[form] = _detached((args, kwargs))
+            except NotCopied as error:
+                item.uncopied = str(error)
+                item.arguments[form] = args, kwargs
 
     return hear
 
@@ -213,14 +275,26 @@ def _ear_of_results(path: str, heard: dict[str, Heard]) -> Any:
 
 
 def _detached(arguments: Any) -> Arguments:
-    args, kwargs = tree_map(
-        lambda v: v.detach().clone() if isinstance(v, torch.Tensor) else v, arguments
-    )
+    """As it was before the call, which may write into a cache; of a cache's large tensors only the form is kept.
+
+    Copies lie in memory as what the part got: its kernels are written for that.
+    """
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        return in_layout_of(tensor.detach().clone(), tensor)
+
+    args, kwargs = mapped(arguments, copied, _form_alone)
     return args, kwargs
 
 
+def _form_alone(tensor: torch.Tensor) -> torch.Tensor:
+    # A copy of the cache for each layer and step would fill the memory.
+    kept = tensor.detach()
+    return kept.clone() if tensor.numel() <= _SMALL else kept.to("meta")
+
+
 def _on(arguments: Any, device: str) -> Arguments:
-    args, kwargs = tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, arguments)
+    args, kwargs = mapped(arguments, lambda tensor: in_layout_of(tensor.to(device), tensor))
     return args, kwargs
 
 

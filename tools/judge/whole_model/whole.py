@@ -1,14 +1,17 @@
 """The whole model with an accepted candidate in place of submodules: is its answer still right?
 
 The candidate runs in a process of its own, as always; its answers come back into the user's model,
-which runs on to its end in the judge.
+which runs on to its end in the judge. Calls that the emitted module leaves to the original are left to it here too,
+and counted: a file whose kernels never answer in the model is of no use there.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +19,54 @@ import torch
 
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import ProblemError
-from kernelagent.domain.evaluation import Case
 from kernelagent.domain.whole_model import WholeModel
 from kernelagent.tools.candidate_runner import shell
+from kernelagent.tools.judge.envelope.admits import why_not_admitted
 from kernelagent.tools.judge.fork_server import open_fork_server
 from kernelagent.tools.judge.problem.context import make_ready
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.compare import compare
-from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.whole_model.answers import Answers, answers
 from kernelagent.tools.judge.whole_model.scan import scan
 from kernelagent.tools.judge.whole_model.submodules import Whole
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
 
-_TRIALS = 3
+_MOST_NAMED = 3
+
+
+@dataclass
+class _Calls:
+    """Of the part, in all trials with the candidate in its place."""
+
+    by_kernels: int = 0
+    by_original: int = 0
+    why: str = ""
+    """What of a call's arguments was not verified."""
+
+    @property
+    def all(self) -> int:
+        return self.by_kernels + self.by_original
 
 
 def verify_whole(
-    settings: JudgeSettings, paths: Sequence[str], source: str, ratio: float | None
+    settings: JudgeSettings,
+    paths: Sequence[str],
+    source: str,
+    ratio: float | None,
+    envelope: Mapping[str, Any],
 ) -> WholeModel:
     """Run the model as it is and with the candidate at `paths`, on fresh inputs each time.
 
-    `ratio`: the submodule's own estimate, eager over candidate, where there is no GPU.
+    `ratio`: the submodule's own estimate, eager over candidate, where there is no GPU. `envelope`: the inputs that the
+    emitted module answers with its kernels.
     """
     whole = Whole.open(settings)
     fork_server = open_fork_server(whole.device.kind)
     scratch = Path(tempfile.mkdtemp(prefix="kernelagent-whole-"))
-    cases: list[Case] = []
-    calls = [0]
+    found = Answers((), 0, 0)
+    calls = _Calls()
     try:
         weaker = make_ready(whole.device, fork_server, settings.sandbox, scratch)
         with ExitStack() as stack:
@@ -52,46 +74,40 @@ def verify_whole(
                 process = _process(whole, path, source, fork_server, scratch / str(at), settings)
                 stack.enter_context(process)
                 stack.callback(_put_back, whole.submodule(path))
-                _put_in(whole.submodule(path), process, calls)
-            trials, why = _trials(whole, paths, cases)
-        right = why is None
-    except Rejected as refused:
-        right, why, trials = False, f"{refused.reason.code}: {refused.reason.message}", 0
+                _put_in(whole.submodule(path), process, calls, envelope)
+            found = answers(whole, partial(_as_given, whole, paths))
+    except (Rejected, ProblemError) as error:
+        # Where the part is called, the model's forward has passed on the candidate's fault as one of its own.
+        refused = error if isinstance(error, Rejected) else error.__cause__
+        if not isinstance(refused, Rejected):
+            raise
+        found = replace(found, why=f"{refused.reason.code}: {refused.reason.message}")
     finally:
         fork_server.close()
         sweep(scratch)
-    before, after = _times(whole, paths, ratio) if right else (None, None)
+    if found.why is None and not calls.by_kernels:
+        found = replace(found, why=_never_answered(calls))
+    right = found.why is None
+    before, after = _times(whole, paths, ratio, calls) if right else (None, None)
     return WholeModel(
         model=whole.problem.name,
         paths=tuple(paths),
         right=right,
-        why=why or _right(trials, trains=settings.mode == "train"),
-        trials=trials,
-        calls=calls[0],
+        why=found.why or _right(found, calls, trains=settings.mode == "train"),
+        trials=found.trials,
+        calls=calls.by_kernels,
+        by_original=calls.by_original,
         device=whole.device.facts,
-        cases=tuple(cases),
+        cases=found.cases,
         before_us=before,
         after_us=after,
-        disclosures=(*_disclosures(whole, right=right), *(item.message for item in weaker)),
+        trains=settings.mode == "train",
+        disclosures=(
+            *_disclosures(whole, right=right),
+            *_not_compared(found.left_out),
+            *(item.message for item in weaker),
+        ),
     )
-
-
-def _trials(whole: Whole, paths: Sequence[str], cases: list[Case]) -> tuple[int, str | None]:
-    done = 0
-    for name in whole.inputs:
-        for _ in range(_TRIALS):
-            arguments = whole.draw(name)
-            with _as_given(whole, paths):
-                expected = whole.oracle.expect(arguments)
-            natural = compare.scales_of(expected.output64)
-            wanted = compare.Expected(expected.output, expected.output64, natural)
-            output = whole.oracle.eager(arguments)
-            result = compare.compare(output, wanted, input_set=name, probe="natural")
-            cases += result.cases
-            done += 1
-            if result.reason is not None:
-                return done, f"{result.reason.code}: {result.reason.message}"
-    return done, None
 
 
 def _process(
@@ -126,9 +142,21 @@ def _process(
     return process
 
 
-def _put_in(module: torch.nn.Module, process: CandidateProcess, calls: list[int]) -> None:
+def _put_in(
+    module: torch.nn.Module,
+    process: CandidateProcess,
+    calls: _Calls,
+    envelope: Mapping[str, Any],
+) -> None:
+    original = module.forward
+
     def forward(*args: Any, **kwargs: Any) -> Any:
-        calls[0] += 1
+        why = why_not_admitted(envelope, (args, kwargs))
+        if why is not None:
+            calls.by_original += 1
+            calls.why = calls.why or why
+            return original(*args, **kwargs)
+        calls.by_kernels += 1
         return process.call((args, kwargs)).output
 
     module.__dict__["forward"] = forward
@@ -150,18 +178,51 @@ def _as_given(whole: Whole, paths: Sequence[str]) -> Iterator[None]:
 
 
 def _times(
-    whole: Whole, paths: Sequence[str], ratio: float | None
+    whole: Whole, paths: Sequence[str], ratio: float | None, calls: _Calls
 ) -> tuple[float | None, float | None]:
     if whole.device.kind == "cuda" or not ratio:
         return None, None
     result = scan(whole)
-    replaced = sum(row.device_us for row in result.rows if row.path in paths)
+    every = sum(row.device_us for row in result.rows if row.path in paths)
+    replaced = every * calls.by_kernels / calls.all
     return round(result.total_us, 3), round(result.total_us - replaced + replaced / ratio, 3)
 
 
-def _right(trials: int, *, trains: bool) -> str:
+def _right(found: Answers, calls: _Calls, *, trains: bool) -> str:
     only = " (its outputs: no gradient was taken through the whole)" if trains else ""
-    return f"the whole model's answer stayed right on {trials} fresh inputs{only}"
+    runs = f"{found.trials} fresh inputs"
+    if found.inputs < found.trials:
+        runs = f"{found.trials} runs, with {found.inputs} different inputs among them"
+    left = found.left_out
+    unseen = f"; not compared: {_listed(left)}" if left else ""
+    text = f"the whole model's answer stayed right on {runs}{only}{unseen}"
+    if calls.by_original:
+        text += (
+            f"; the original answered {calls.by_original} of {calls.all} calls of the part, because what they are given "
+            f"was not verified ({calls.why})"
+        )
+    return text
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def _not_compared(names: Sequence[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    why = "neither tensors nor plain values, or other ones in each run of the model as it is"
+    return (f"not compared, as they are {why}: {_listed(names)}",)
+
+
+def _never_answered(calls: _Calls) -> str:
+    if not calls.all:
+        return "kernels_not_used: the whole model did not call the part"
+    return (
+        f"kernels_not_used: in the whole model the part is given what was not verified ({calls.why}), so the original "
+        f"answered all {calls.all} calls of it and the kernels none"
+    )
 
 
 def _disclosures(whole: Whole, *, right: bool) -> tuple[str, ...]:

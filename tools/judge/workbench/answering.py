@@ -25,8 +25,8 @@ from kernelagent.domain.replies.tool_registry import ASM, BENCH, CHECK, PROBE, R
 from kernelagent.tools.judge.bounds.quick_check import quick_check
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.limits import Deadline
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Deadline
 from kernelagent.tools.judge.workbench.assembly import assembly
 from kernelagent.tools.judge.workbench.axes import NoSuchAxis, configurations
 from kernelagent.tools.judge.workbench.probing import probe, source_of

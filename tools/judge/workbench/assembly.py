@@ -9,7 +9,7 @@ from kernelagent.domain.replies.tool_calls import Assembly
 from kernelagent.tools.judge.bounds.counted_calls import count_without_contents
 from kernelagent.tools.judge.bounds.real_work import step_at_full_size
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 _AROUND = 4

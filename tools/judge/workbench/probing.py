@@ -14,19 +14,21 @@ from typing import Any, TypeGuard
 import torch
 
 from kernelagent.domain.replies.tool_calls import Difference, Probed
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trial_on
-from kernelagent.tools.judge.verify.answers import Answer
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.ulps import ulps_between
 from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory, refusal_of, words_of
 from kernelagent.tools.judge.verify.diagnosis.gradients import as_watched, require_gradients
+from kernelagent.tools.judge.verify.process.answers import Answer
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 
 
@@ -112,7 +114,8 @@ def _differences(
         ours, right = got.get(case.output), exact.get(case.output)
         if not _floating(ours) or not _floating(right) or not right.numel():
             continue
-        distance = (ours.detach().cpu().double() - right.detach().cpu().double()).abs()
+        wide = torch.complex128 if ours.is_complex() else torch.float64
+        distance = (ours.detach().cpu().to(wide) - right.detach().cpu().to(wide)).abs()
         distance = torch.where(distance.isnan(), math.inf, distance)
         place = int(distance.argmax())
         here = ours.detach().cpu().reshape(-1)[place].item()
@@ -124,7 +127,7 @@ def _differences(
             worst=tuple(int(i) for i in torch.unravel_index(torch.tensor(place), ours.shape)),
             got=str(here),
             expected=str(wanted),
-            ulps=ulps_between(ours.dtype, here, wanted),
+            ulps=None if ours.is_complex() else ulps_between(ours.dtype, here, wanted),
             rms_error=case.rms_error,
             rms_allowed=case.rms_budget,
             max_error=case.max_error,
@@ -134,4 +137,4 @@ def _differences(
 
 
 def _floating(value: Any) -> TypeGuard[torch.Tensor]:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and is_inexact(value)

@@ -13,7 +13,7 @@ from kernelagent.tools.judge.bounds.real_work import make_ready
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing import device_profile
 from kernelagent.tools.judge.timing.measuring import measure
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.workbench.axes import Value, changed_lines, with_values
 

@@ -19,6 +19,11 @@ _ROUNDING = {32: 1e-3, 64: 1e-6}
 _NARROW = 0.05
 _SHARE = 1 / 16
 """The share of the results that must differ: a tie may go either way."""
+_MOVES = 4
+"""So often the elements are moved to their neighbours among the numbers, where an order makes a difference."""
+_OF_ROUNDING = 16
+"""What is no more than so many times as far off as moved elements make it comes from rounding: of a sum of squares, say,
+less the square of a mean that is far from zero."""
 _looked: Counter[Any] = Counter()
 
 
@@ -37,8 +42,12 @@ def require_associative(
     lanes = [[trees.part(item, axis, at, at + 1) for item in parts] for at in range(length)]
     left = reduce(combine, lanes)
     right = reduce(lambda later, earlier: combine(earlier, later), reversed(lanes))
-    for first, other, whole, kind in zip(left, right, parts, kinds, strict=True):
-        if _differ(first, other, whole, kind.scalar):
+    spreads: list[Array] | None = None
+    for at, (first, other, whole, kind) in enumerate(zip(left, right, parts, kinds, strict=True)):
+        if not _differ(first, other, whole, kind.scalar):
+            continue
+        spreads = spreads or _spreads(combine, lanes, left)
+        if _differ(first, other, whole, kind.scalar, spreads[at]):
             name = getattr(getattr(function, "fn", None), "__name__", "the combine function")
             raise NotAssociative(
                 f"`{name}` is not associative: the same elements, grouped otherwise, give another "
@@ -47,7 +56,30 @@ def require_associative(
             )
 
 
-def _differ(array: Array, other: Array, whole: Array, kind: Any) -> bool:
+def _spreads(combine: trees.CombineAll, lanes: list[list[Array]], left: list[Array]) -> list[Array]:
+    """How far off each result is where the elements are neighbours of theirs, at most of a few times."""
+    draw = np.random.default_rng(0)
+    spreads = [np.zeros(item.shape) for item in left]
+    for _ in range(_MOVES):
+        near = reduce(combine, [[_moved(item, draw) for item in lane] for lane in lanes])
+        for spread, first, other in zip(spreads, left, near, strict=True):
+            if first.dtype.kind == "f":
+                away = np.abs(first.astype(np.float64) - other.astype(np.float64))
+                np.maximum(spread, np.where(np.isfinite(away), away, 0.0), out=spread)
+    return spreads
+
+
+def _moved(item: Array, draw: np.random.Generator) -> Array:
+    """Each number's next one, up or down; zero and what is no number of numpy's stay."""
+    if item.dtype.kind != "f":
+        return item
+    up = np.where(draw.random(item.shape) < 0.5, np.inf, -np.inf).astype(item.dtype)
+    return np.where((item == 0) | ~np.isfinite(item), item, np.nextafter(item, up))
+
+
+def _differ(
+    array: Array, other: Array, whole: Array, kind: Any, spread: Array | float = 0.0
+) -> bool:
     if not kind.is_floating():
         away = array != other
     else:
@@ -60,5 +92,7 @@ def _differ(array: Array, other: Array, whole: Array, kind: Any) -> bool:
         finite = np.isfinite(a) & np.isfinite(b)
         known = inputs[np.isfinite(inputs)]
         size = np.maximum(np.abs(a), np.abs(b)) + np.abs(known).max(initial=0.0)
-        away = finite & (np.abs(a - b) > _ROUNDING.get(kind.primitive_bitwidth, _NARROW) * size)
+        off = np.abs(a - b)
+        away = finite & (off > _ROUNDING.get(kind.primitive_bitwidth, _NARROW) * size)
+        away &= off > _OF_ROUNDING * spread
     return bool(np.count_nonzero(away) > _SHARE * away.size)

@@ -21,10 +21,14 @@ def flushed(arg: Handle) -> Handle:
     """`.ftz`: what is below the normal numbers of fp32 counts as zero."""
     if arg.dtype.scalar != tl.float32:
         return arg
-    tiny = np.abs(arg.data) < _SMALLEST
-    return (
-        make(np.where(tiny, arg.data * np.float32(0), arg.data), tl.float32) if tiny.any() else arg
-    )
+    data = without_subnormals(arg.data)
+    return arg if data is arg.data else make(data, tl.float32)
+
+
+def without_subnormals(data: Array) -> Array:
+    """Of fp32 numbers, those below the normal ones as zeros of their sign."""
+    tiny = np.abs(data) < _SMALLEST
+    return np.where(tiny, data * np.float32(0), data) if tiny.any() else data
 
 
 def reciprocal_root(values: Array) -> Array:

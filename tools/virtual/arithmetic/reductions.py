@@ -119,7 +119,7 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         """By the combine function; `looked_at`: refused where that gives another result in another order."""
         axis = self._along(inputs[0])[1]
         kinds = [item.dtype for item in inputs]
-        parts = [self._along(item)[0] for item in inputs]
+        parts = _of_the_same_programs([self._along(item)[0] for item in inputs])
 
         def combine(left: list[Array], right: list[Array]) -> list[Array]:
             return _combined(self, kinds, left, right)
@@ -153,6 +153,15 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         return self.lowered(data, kind)
 
 
+def _of_the_same_programs(parts: list[Array]) -> list[Array]:
+    """What is the same for all programs, as places are, stands once until it is combined with what is not."""
+    programs = max(len(item) for item in parts)
+    return [
+        item if len(item) == programs else np.broadcast_to(item, (programs, *item.shape[1:]))
+        for item in parts
+    ]
+
+
 def _has_nan(tensor: Tensor) -> bool:
     kind = tensor.dtype.scalar
     if not kind.is_floating():
@@ -173,7 +182,7 @@ class Scan(_Held, triton_versions.ScanOps):  # type: ignore[misc]
 
     def apply_impl(self, input: tuple[Tensor, ...]) -> list[Tensor]:  # noqa: A002
         kinds = [item.dtype for item in input]
-        parts = [self.lifted(item) for item in input]
+        parts = _of_the_same_programs([self.lifted(item) for item in input])
         axis = 1 + self.axis % (parts[0].ndim - 1)
         known = _SCANS.get(self.combine_fn)
         if self.reverse:

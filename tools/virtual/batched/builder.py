@@ -11,7 +11,6 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import triton_versions
-from kernelagent.tools.virtual.arithmetic.builder import BF16_ATOMICS, RepairedBuilder, reordered
 from kernelagent.tools.virtual.arithmetic.elementwise import Handle, make
 from kernelagent.tools.virtual.arithmetic.fusing import carrying_products
 from kernelagent.tools.virtual.arithmetic.numerics import Array
@@ -19,6 +18,9 @@ from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.blocks import BlockPointer, Descriptor
 from kernelagent.tools.virtual.batched.memory import BatchedMemory
 from kernelagent.tools.virtual.kernel_text.joined import following_joins
+from kernelagent.tools.virtual.operations.accesses import BF16_ATOMICS
+from kernelagent.tools.virtual.operations.between_lanes import reordered
+from kernelagent.tools.virtual.operations.builder import RepairedBuilder
 
 _PADDING = stock._ir.PADDING_OPTION
 
@@ -141,8 +143,8 @@ class BatchedBuilder(RepairedBuilder):
             raise NotBatchable("a volatile load watches other programs", always=True)
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
-        self.step("load")
         keep, filler = (None if item is None else item.data for item in (mask, other))
+        self.loads(keep)
         if other is None and keep is not None:
             self.undefined_lanes = self.undefined_lanes or not keep.all()
             filler = np.full((1,) * ptrs.data.ndim, self.undefined(element))
@@ -210,9 +212,9 @@ class BatchedBuilder(RepairedBuilder):
     ) -> Handle:
         element = desc.base.get_element_ty()
         kind = stock._get_np_dtype(element)
-        self.step("load")
         self.note_copy(desc)
         pointers, mask = desc.pointers(indices)
+        self.loads(mask)
         nan = desc.padding == _PADDING.PAD_NAN
         other = np.full((1,) * pointers.ndim, math.nan if nan else 0, dtype=kind)
         with self.through_descriptor():
@@ -227,6 +229,10 @@ class BatchedBuilder(RepairedBuilder):
         pointers, mask = desc.pointers(indices)
         with self.through_descriptor():
             self.memory.store(pointers, self.stored(value), mask, desc.base.get_element_ty())
+
+    def described_places(self, desc: Descriptor, indices: list[Handle]) -> tuple[Handle, Handle]:
+        pointers, mask = desc.pointers(indices)
+        return make(pointers, desc.base.dtype.scalar), make(mask, tl.int1)
 
     def create_descriptor_gather(self, *_: Any) -> Handle:
         raise NotBatchable("a descriptor's gather is interpreted row by row", always=True)

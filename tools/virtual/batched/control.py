@@ -49,7 +49,8 @@ class Control(Logic):
         """`body() if test else orelse()`."""
         decision = Decision(self, test)
         if not decision.split:
-            return body() if decision.yes else orelse()
+            value = body() if decision.yes else orelse()
+            return self.semantic.to_tensor(value) if isinstance(test, tl.tensor) else value
         decision.take()
         left = self.semantic.to_tensor(body())
         decision.leave()
@@ -83,7 +84,7 @@ class Control(Logic):
             return old
         if isinstance(new, tuple | tl.tuple) and isinstance(old, tuple | tl.tuple):
             parts = [self.select(where, a, b) for a, b in zip(new, old, strict=True)]
-            return tl.tuple(parts, new.type) if isinstance(new, tl.tuple) else tuple(parts)
+            return tl.tuple(parts, new.type) if isinstance(new, tl.tuple) else _remade(new, parts)
         known = not isinstance(new, tl.tensor) and not isinstance(old, tl.tensor)
         if known and _equal(_plain(new), _plain(old)):
             return new
@@ -257,6 +258,11 @@ class WhileLoop(_Rests):
             self._memory.active = self._before
             self._memory.in_while_loop -= 1
         return goes_on
+
+
+def _remade(like: tuple[Any, ...], parts: list[Any]) -> tuple[Any, ...]:
+    """Named tuples take their items one by one."""
+    return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
 
 
 def _plain(value: Any) -> Any:

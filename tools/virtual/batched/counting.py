@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.batched.accesses import Access, Int64Array
-from kernelagent.tools.virtual.cost.traffic import WARP, Touches
+from kernelagent.tools.virtual.cost.contention import Updates
+from kernelagent.tools.virtual.cost.launch_count import Touches
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SECTOR_SHIFT, _PIECE_SHIFT, _LAST = 5, 6, 63
@@ -16,7 +17,7 @@ def touches_of(accesses: list[Access]) -> Touches:
     """Rows in the order of the programs, and of each program's accesses."""
     lanes = masked = 0
     requested = {False: 0, True: 0}
-    atomics: list[NDArray[np.uint64]] = []
+    atomics: list[Updates] = []
     rows: list[tuple[Int64Array, Int64Array, Int64Array, NDArray[np.uint64], Int64Array]] = []
     for item in accesses:
         runs, write = item.runs, item.kind != "load"
@@ -90,8 +91,8 @@ def _pieces(access: Access) -> tuple[Int64Array, Int64Array, NDArray[np.uint64]]
     return program[at], piece[at], np.bitwise_or.reduceat(mask, at)
 
 
-def _updated(access: Access) -> NDArray[np.uint64]:
-    """The addresses of an atomic, once for each 32 lanes of a program."""
+def _updated(access: Access) -> Updates:
+    """What the lanes of an atomic update, program by program."""
     runs = access.runs
     count = runs.length // access.item_bytes
     program = np.repeat(runs.program, count)
@@ -102,5 +103,4 @@ def _updated(access: Access) -> NDArray[np.uint64]:
     fresh = (np.diff(address, prepend=-1) != 0) | (np.diff(program, prepend=-1) != 0)
     first = np.flatnonzero(fresh)
     lanes = np.diff(first, append=address.size)
-    updated: NDArray[np.uint64] = np.repeat(address[first], -(-lanes // WARP)).astype(np.uint64)
-    return updated
+    return Updates.of(address[first].astype(np.uint64), lanes, program[first])

@@ -12,7 +12,11 @@ from kernelagent.tools.virtual.arithmetic.elementwise import Handle, make
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder
 from kernelagent.tools.virtual.batched.control import Control
-from kernelagent.tools.virtual.batched.reductions import BatchedReduction, BatchedScan
+from kernelagent.tools.virtual.batched.reductions import (
+    BatchedMapped,
+    BatchedReduction,
+    BatchedScan,
+)
 from kernelagent.tools.virtual.batched.rewriting import rewrite
 from kernelagent.tools.virtual.interpreter import loops
 from kernelagent.tools.virtual.interpreter.language import Language, Recorder
@@ -25,6 +29,7 @@ class BatchedLanguage(Language):
     builder: BatchedBuilder
     reduction = BatchedReduction
     scan = BatchedScan
+    mapped = BatchedMapped
 
     def __init__(self) -> None:
         super().__init__(BatchedBuilder())

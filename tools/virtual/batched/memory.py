@@ -26,13 +26,12 @@ from kernelagent.tools.virtual.batched.storages import Storage
 from kernelagent.tools.virtual.compiled.memory_operations import Threads
 from kernelagent.tools.virtual.compiled.synchronising import line_now
 from kernelagent.tools.virtual.executor.launch import AccessKind, TensorArgument
+from kernelagent.tools.virtual.interpreter.atomics import bf16_atomic, updated
 from kernelagent.tools.virtual.interpreter.memory import (
     RELEASING,
     StoreMode,
     all_ones,
-    bf16_atomic,
     poisoned,
-    updated,
 )
 from kernelagent.tools.virtual.provenance.never_written import Watch
 from kernelagent.tools.virtual.races.updates import update_of

@@ -1,8 +1,8 @@
-"""The same reductions and scans on tensors that hold an axis for the programs."""
+"""The same reductions, scans and mapped functions on tensors that hold an axis for the programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from kernelagent.tools.virtual.arithmetic.elementwise import make
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.arithmetic.reductions import Reduction, Scan
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
+from kernelagent.tools.virtual.interpreter.mapping import Mapped
 
 Tensor = Any
 
@@ -37,3 +38,11 @@ class BatchedReduction(_Together, Reduction):
 
 class BatchedScan(_Together, Scan):
     """One `tl.associative_scan` of many programs."""
+
+
+class BatchedMapped(Mapped):
+    """One `tl.map_elementwise`, left to programs that run one by one."""
+
+    def of(self, given: Sequence[Any]) -> Any:
+        """Raises `NotBatchable`."""
+        raise NotBatchable("a function decides on single elements", always=True)

@@ -8,7 +8,8 @@ import itertools
 from collections.abc import Iterable
 
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
-from kernelagent.tools.virtual.interpreter.loops import NAME, call, deferred
+from kernelagent.tools.virtual.interpreter.loops import call
+from kernelagent.tools.virtual.kernel_text.lines import NAME
 
 _RESULT = "__result"
 
@@ -182,13 +183,9 @@ class _Writer:
 
 
 class _Expressions(ast.NodeTransformer):
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):
-            raise NotBatchable("an assignment inside a conditional expression", always=True)
-        self.generic_visit(node)
-        return ast.copy_location(
-            call("choose", [node.test, deferred(node.body), deferred(node.orelse)]), node
-        )
+    def visit_IfExp(self, _: ast.IfExp) -> ast.AST:
+        """`LogicRewriter` has left only those with an assignment inside."""
+        raise NotBatchable("an assignment inside a conditional expression", always=True)
 
 
 def _is_atomic(value: ast.expr) -> bool:

@@ -33,6 +33,9 @@ _OF_A_BLOCK = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.(?:sync|red)\b|\bbarrier
 _OF_A_CLUSTER = re.compile(r"\bbarrier\.cluster\.wait\b")
 _COPIES_OUT = re.compile(r"\bcp\.async\.bulk\.(?:tensor\.\dd\.)?(?:tile::\w+\.)?global\b")
 _COPIED = re.compile(r"\bcp\.async\.bulk\.wait_group\s+0\b")
+_MEETING = re.compile(
+    r"\b(?:bar|barrier|mbarrier|fence\.proxy|shfl|vote|match|redux|activemask|elect|brx)\b|\.shared\b|\bcp\.async\b"
+)
 _OF_A_WARP = re.compile(r"\b(?:shfl|vote|match|redux)\.sync\b|\bbar\.warp\.sync\b")
 
 
@@ -64,6 +67,11 @@ class Barriers:
     ptx: str = ""
     num_warps: int = 4
     num_ctas: int = 1
+
+    @cached_property
+    def threads_meet(self) -> bool:
+        """Whether threads wait for each other or hand values over anywhere; True where the code is not known."""
+        return not self.ptx or self.num_ctas > 1 or _MEETING.search(self.ptx) is not None
 
     def missing(
         self,

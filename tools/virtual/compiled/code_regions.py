@@ -22,19 +22,30 @@ from kernelagent.tools.virtual.compiled.layout_bits import (
     layout_bits,
 )
 from kernelagent.tools.virtual.compiled.memory_operations import named_layouts, places_of
+from kernelagent.tools.virtual.cost.combining import ACROSS_BLOCKS, Combining, combining_clocks
 
 Side = Literal["loop", "then", "else"]
-Taken = Literal["issued_fp", "issued_int", "issued_special", "shared", "exchange", "loading"]
+Taken = Literal[
+    "issued_fp", "issued_int", "issued_special", "shared", "exchange", "loading", "combining"
+]
 """`issued_*`: lanes' instructions, repeated ones included; `shared`: clocks of a multiprocessor's shared memory;
-`exchange`: waits of threads for each other; `loading`: passes of a loop in which something is loaded."""
+`exchange`: waits of threads for each other; `loading`: passes of a loop in which something is loaded; `combining`:
+clocks of sums and running sums over several warps, of which none begins before the barriers of the one before."""
 Pass = Mapping[Taken, int]
+Asked = Mapping[str, int]
+"""Bytes that the loads of one line ask for, by that line as text: of all threads, those that ask for the same included."""
 
 _SPECIALISED = "ttg.warp_specialize"
 _LOCATION_AT_END = re.compile(r"loc\((#loc\d*)\)$")
 _NAME = re.compile(r"^(?:%[^=]*= )?\"?([a-z_]+\.[a-z_0-9.]+)")
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
 _SIZES = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
+_COMBINING = re.compile(r'"tt\.(reduce|scan)"\(.*axis = (\d+)')
 _DIGITS = re.compile(r"\d+")
+_POINTEE = re.compile(r"!tt\.ptr<[a-z]+(\d+)")
+_LANES = 32
+_COUNTED_BESIDE = 12
+"""Clocks that each of them has as an exchange (`dataflow.EXCHANGE_CLOCKS`)."""
 _FP = frozenset(
     ("arith.addf", "arith.subf", "arith.mulf", "arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimumf",
      "arith.negf", "arith.cmpf", "arith.truncf", "arith.extf", "tt.fp_to_fp", "math.absf", "math.floor", "math.ceil")
@@ -63,6 +74,8 @@ class Regions:
     inside: Mapping[tuple[int, Side], Pass] = field(default_factory=dict)
     gathers_in_shared: bool = False
     """Whether `tl.gather` goes through shared memory, not by shuffles."""
+    asked: Mapping[tuple[int, Side] | None, Asked] = field(default_factory=dict)
+    """What a pass loads; None: what a program loads once."""
 
     def at(self, first: int, last: int, side: Side) -> Pass:
         """Of what stands behind a head that has these lines."""
@@ -71,6 +84,11 @@ class Regions:
             if result is not None:
                 return result
         return {}
+
+    def asked_at(self, first: int, last: int, side: Side) -> Asked:
+        """What a pass loads of what stands behind a head that has these lines."""
+        lines = range(first, last + 1)
+        return next((self.asked[n, side] for n in lines if (n, side) in self.asked), {})
 
 
 @dataclass
@@ -82,6 +100,9 @@ class _Region:
     """The first side of an `if`, where this is the other: where both stand is said behind the last."""
     line: int | None = None
     taken: Counter[Taken] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
+    combining: re.Match[str] | None = None
+    """Of a sum or running sums that this says how to form."""
     parts: list[_Region] = field(default_factory=list)
 
     def stands_at(self, line: int | None) -> None:
@@ -103,13 +124,17 @@ def regions_of(ttgir: str, file: str) -> Regions:
         closed = None
         if text.startswith("}") and len(around) > 1:
             closed = around.pop()
+            around[-1].taken.update(reader.combined(closed.combining, text))
             end = _LOCATION_AT_END.search(text)
             if end is not None:
                 lines = lines_at(end[1])
                 closed.stands_at(lines[0] if lines else None)
         around[-1].taken.update(reader.taken(text))
+        place = _LOCATION_AT_END.search(text) if "tt.load " in text else None
+        if place is not None and (lines := lines_at(place[1])):
+            around[-1].asked[str(lines[0])] += reader.asked(text)
         if text.endswith("{"):
-            opened = _Region(*_side(text, closed))
+            opened = _Region(*_side(text, closed), combining=_COMBINING.search(text))
             around[-1].parts.append(opened)
             around.append(opened)
     return _summed(outside, gathers_in_shared=reader.gathers_in_shared)
@@ -129,14 +154,17 @@ def _side(text: str, closed: _Region | None) -> tuple[Side | None, _Region | Non
 def _summed(outside: _Region, *, gathers_in_shared: bool) -> Regions:
     """What copies that the compiler made of one place take counts as their mean: each runs its share of the passes."""
     result: dict[tuple[int, Side], list[Counter[Taken]]] = {}
+    loads: dict[tuple[int, Side], list[Counter[str]]] = {}
 
     def visit(region: _Region) -> None:
         for part in region.parts:
             visit(part)
             if part.side is None or part.line is None:
                 region.taken.update(part.taken)
+                region.asked.update(part.asked)
             else:
                 result.setdefault((part.line, part.side), []).append(part.taken)
+                loads.setdefault((part.line, part.side), []).append(part.asked)
 
     visit(outside)
     inside: dict[tuple[int, Side], Pass] = {}
@@ -150,7 +178,15 @@ def _summed(outside: _Region, *, gathers_in_shared: bool) -> Regions:
         {kind: n for kind, n in outside.taken.items() if n and kind != "loading"},
         inside,
         gathers_in_shared,
+        {None: outside.asked} | {place: _mean(copies) for place, copies in loads.items()},
     )
+
+
+def _mean(copies: list[Counter[str]]) -> Asked:
+    total: Counter[str] = Counter()
+    for copy in copies:
+        total.update(copy)
+    return {line: number // len(copies) for line, number in total.items()}
 
 
 @dataclass
@@ -194,6 +230,32 @@ class _Reader:
             if blocks:
                 self._of_blocks(name[1], text, blocks, result)
         return result
+
+    def combined(self, what: re.Match[str] | None, text: str) -> Counter[Taken]:
+        """Of a sum or running sums whose type is on this line."""
+        result = Counter[Taken]()
+        block = next(self._blocks(text), None) if what is not None else None
+        if what is None or block is None or block.layout is None:
+            return result
+        axis, layout = int(what[2]), block.layout
+        registers, lanes, warps, blocks = (
+            sum(place[axis] > 0 for place in places)
+            for places in (layout.registers, layout.lanes, layout.warps, layout.blocks)
+        )
+        if warps or blocks:
+            kind: Combining = "scan" if what[1] == "scan" else "reduce"
+            in_one = kind == "reduce" and block.element.startswith("i")
+            clocks = combining_clocks(kind, registers, lanes, warps, in_one=in_one)
+            clocks += ACROSS_BLOCKS if blocks else 0
+            result["combining"] += max(0, clocks - _COUNTED_BESIDE)
+        return result
+
+    def asked(self, text: str) -> int:
+        """Bytes that a load on this line asks for, of all threads."""
+        pointee = _POINTEE.search(text)
+        size = max(8, int(pointee[1])) // 8 if pointee else 0
+        block = next(self._blocks(text), None)
+        return size * (self._warps * _LANES if block is None else block.held)
 
     def _of_blocks(
         self, name: str, text: str, blocks: list[_Block], result: Counter[Taken]

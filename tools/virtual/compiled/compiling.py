@@ -34,6 +34,8 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
 """Shared memory one block may use, by compute capability (CUDA C++ Programming Guide, appendix)."""
 MAX_THREADS = 1024
+_MAX_BLOCKS_OF_A_CLUSTER = 16
+"""Where the launcher asks for more than the portable eight (CUDA C++ Programming Guide, thread block clusters)."""
 _LINE = re.compile(r'":(\d+):')
 """The line in a place as the compiler writes it."""
 _NO_BLOCK_POINTERS = "Block pointers have been removed"
@@ -41,7 +43,7 @@ _NO_BLOCK_POINTERS = "Block pointers have been removed"
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _TOLD = (
     "num_warps", "num_stages", "num_ctas", "shared", "name", "debug", "global_scratch_size", "global_scratch_align",
-    "enable_fp_fusion", "sanitize_overflow", "launch_cooperative_grid",
+    "enable_fp_fusion", "sanitize_overflow", "launch_cooperative_grid", "maxnreg",
 )  # fmt: skip
 """What a launch asks of a compiled kernel."""
 
@@ -78,6 +80,8 @@ class Compiled:
     threads: Threads = field(default_factory=Threads)
     layouts: Layouts = field(default_factory=Layouts)
     """How its threads share out the blocks that it reduces."""
+    ttir: str = ""
+    """What Triton's front end made of its text."""
     regions: Regions = field(default_factory=Regions)
     """What passes through its parts take."""
 
@@ -115,6 +119,8 @@ def compile_kernel(
         raise CompileFailure("compile_error", f"`{_name(function)}`: {message[:1500]}") from error
     metadata = {name: getattr(made.metadata, name) for name in _TOLD}
     _fits(function, metadata, target)
+    _fits_a_cluster(function, metadata["num_ctas"])
+    _gathers_in_one_block(function, made.asm["ttgir"], metadata)
     operations = memory_operations(made.asm["ttgir"])
     return Compiled(
         kernel=_name(function),
@@ -130,26 +136,33 @@ def compile_kernel(
             Barriers(made.asm["ptx"], metadata["num_warps"], metadata["num_ctas"]),
         ),
         layouts=layouts_of(made.asm["ttgir"]),
+        ttir=made.asm["ttir"],
         regions=regions_of(made.asm["ttgir"], Path(function.fn.__code__.co_filename).name),
     )
 
 
-def needs_hints(compiled: Compiled, given: tuple[Any, ...], lines: frozenset[int]) -> bool:
-    """Whether `compile_kernel(*given)` makes other code where the hints on these lines are left out."""
-    with tempfile.TemporaryDirectory() as folder, _without_hints(lines), triton.knobs.cache.scope():
+def needs_hints(
+    compiled: Compiled, given: tuple[Any, ...], where: frozenset[tuple[int, int]]
+) -> bool:
+    """Whether `compile_kernel(*given)` makes other code where the hints on these lines are left out, for these axes."""
+    with tempfile.TemporaryDirectory() as folder, _without_hints(where), triton.knobs.cache.scope():
         # Of its own, because Triton's cache knows no difference between the two.
         triton.knobs.cache.dir = folder
         return compile_kernel(*given).cubin != compiled.cubin
 
 
 @contextlib.contextmanager
-def _without_hints(lines: frozenset[int]) -> Iterator[None]:
+def _without_hints(where: frozenset[tuple[int, int]]) -> Iterator[None]:
     kept = {name: getattr(TritonSemantic, name) for name in NAMES}
 
     def without(original: Any) -> Any:
         def hint(self: Any, x: Any, values: Any) -> Any:
             place = _LINE.search(str(self.builder.get_loc()))
-            return x if place and int(place[1]) in lines else original(self, x, values)
+            line = int(place[1]) if place else 0
+            if not any((line, axis) in where for axis in range(len(values))):
+                return original(self, x, values)
+            held = [1 if (line, axis) in where else value for axis, value in enumerate(values)]
+            return original(self, x, held) if any(value != 1 for value in held) else x
 
         return hint
 
@@ -204,6 +217,42 @@ def _fits(function: JITFunction[Any], metadata: Mapping[str, Any], target: GPUTa
             f"`{name}` asks for {threads} threads a block, the limit is {MAX_THREADS}: use at most "
             f"{MAX_THREADS // 32} warps",
             detail={"required": threads, "limit": MAX_THREADS, "resource": "threads"},
+        )
+
+
+def check_registers(compiled: Compiled, resident: int) -> None:
+    """Raises `CompileFailure` where not one block finds the registers it was given by hand.
+
+    ptxas keeps to `maxnreg` whatever the threads need together; the launch then fails (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES).
+    """
+    if compiled.metadata["maxnreg"] and resident < 1:
+        raise CompileFailure(
+            "out_of_resources",
+            f"`{compiled.kernel}` is compiled with maxnreg={compiled.metadata['maxnreg']} for "
+            f"{compiled.metadata['num_warps']} warps, which need more registers than a multiprocessor has: the launch "
+            f"fails; use a smaller maxnreg, or fewer warps",
+            detail={"resource": "registers"},
+        )
+
+
+def _gathers_in_one_block(
+    function: JITFunction[Any], text: str, metadata: Mapping[str, Any]
+) -> None:
+    """Triton 3.9's code for `tl.gather` reads a block's own shared memory alone: there is no `mapa` in its PTX."""
+    if metadata["num_ctas"] > 1 and "tt.gather" in text:
+        raise CompileFailure(
+            "unverifiable",
+            f"`{_name(function)}` uses tl.gather with num_ctas={metadata['num_ctas']}: the code that Triton makes of it "
+            f"reads, in each block of a cluster, what that block holds alone: use num_ctas=1",
+        )
+
+
+def _fits_a_cluster(function: JITFunction[Any], blocks: int) -> None:
+    if blocks > _MAX_BLOCKS_OF_A_CLUSTER:
+        raise CompileFailure(
+            "out_of_resources",
+            f"`{_name(function)}` asks for num_ctas={blocks}: a cluster has at most {_MAX_BLOCKS_OF_A_CLUSTER} blocks",
+            detail={"required": blocks, "limit": _MAX_BLOCKS_OF_A_CLUSTER, "resource": "cluster"},
         )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _NUMBERS = re.compile(r"(\w+) = \[([\d, ]*)\]")
-_BASES = re.compile(r"(register|lane|warp) = \[((?:\[[\d, ]*\](?:, )?)*)\]")
+_BASES = re.compile(r"(register|lane|warp|block) = \[((?:\[[\d, ]*\](?:, )?)*)\]")
+_BLOCKS = re.compile(r"CGALayout = \[((?:\[[\d, ]*\](?:, )?)*)\]")
 _ONE_BASIS = re.compile(r"\[([\d, ]*)\]")
 _SLICE = re.compile(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>$")
 _WARP = 32
@@ -34,6 +35,8 @@ class LayoutBits:
     registers: tuple[Place, ...]
     lanes: tuple[Place, ...]
     warps: tuple[Place, ...]
+    blocks: tuple[Place, ...] = ()
+    """Of a cluster of blocks of threads."""
 
     @property
     def elements(self) -> int:
@@ -80,7 +83,8 @@ def layout_bits(
         return None
     if len(numbers["warpsPerCTA"]) != len(shape) or math.prod(numbers["warpsPerCTA"]) != warps:
         return None
-    return _spread(rows, orders, shape)
+    found = _BLOCKS.search(text)
+    return replace(_spread(rows, orders, shape), blocks=_places(found[1]) if found else ())
 
 
 def _of_tensor_cores(
@@ -118,14 +122,14 @@ def _spread(
 
 
 def _linear(text: str) -> LayoutBits:
-    outcome = {
-        name: tuple(
-            tuple(int(n) for n in single.split(",")) for single in _ONE_BASIS.findall(listed)
-        )
-        for name, listed in _BASES.findall(text)
-    }
+    outcome = {name: _places(listed) for name, listed in _BASES.findall(text)}
     registers = tuple(filter(any, outcome.get("register", ())))
-    return LayoutBits(registers, outcome.get("lane", ()), outcome.get("warp", ()))
+    others = (outcome.get(name, ()) for name in ("lane", "warp", "block"))
+    return LayoutBits(registers, *others)
+
+
+def _places(listed: str) -> tuple[Place, ...]:
+    return tuple(tuple(int(n) for n in single.split(",")) for single in _ONE_BASIS.findall(listed))
 
 
 def _without(layout: LayoutBits, axis: int) -> LayoutBits:
@@ -133,7 +137,10 @@ def _without(layout: LayoutBits, axis: int) -> LayoutBits:
         return tuple(place[:axis] + place[axis + 1 :] for place in places)
 
     return LayoutBits(
-        tuple(filter(any, cut(layout.registers))), cut(layout.lanes), cut(layout.warps)
+        tuple(filter(any, cut(layout.registers))),
+        cut(layout.lanes),
+        cut(layout.warps),
+        cut(layout.blocks),
     )
 
 

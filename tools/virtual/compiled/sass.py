@@ -16,12 +16,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelagent.domain.errors import EnvironmentFault
+from kernelagent.tools.virtual.compiled.leading_lanes import atomics_of_leaders
+from kernelagent.tools.virtual.compiled.load_waits import (
+    LoadWaits,
+    Places,
+    Step,
+    load_waits,
+    places_of_loads,
+)
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings, ceilings_for
 
 _TOOL_SECONDS = 60
 _RESOURCES = re.compile(r"\bREG:(\d+)\s+STACK:(\d+)")
 _LABEL = re.compile(r"^(\.L\w+):")
-_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
+_INSTRUCTION = re.compile(
+    r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_.]*)"
+)
+_LINE = re.compile(r'^\s*//## File "[^"]*", line (\d+)')
 _TARGET = re.compile(r"`\((\.L\w+)\)")
 _WIDTH = re.compile(r"\.[US]?(8|16|64|128|256)(?=\.|$)")
 
@@ -68,21 +79,27 @@ class MachineFacts:
     """Tensor-descriptor (TMA) and bulk copies: these have no width per thread."""
     barriers: int = 0
     atomics: int = 0
+    combined_atomics: int = 0
+    """Atomics of which one lane does what the whole warp wants, as ptxas has it for integers at one address."""
     special_functions: int = 0
     loops: int = 0
     """Branches back, of loops that were not unrolled or removed."""
     instructions: int = 0
     """All but the padding."""
+    load_waits: tuple[LoadWaits, ...] = ()
+    """How often each of its loops waits for what it loads, and what stands in none."""
 
 
-def facts_of_cubin(cubin: bytes, metadata: Mapping[str, int], target: str) -> MachineFacts:
+def facts_of_cubin(
+    cubin: bytes, metadata: Mapping[str, int], target: str, ptx: str = ""
+) -> MachineFacts:
     """Facts of the first kernel in `cubin`; disassembled once per process and content.
 
-    `metadata` holds `num_warps` and `shared` (bytes, dynamic) as triton reports them. Raises
+    `ptx`: what it was assembled from, without which some loads are taken for those of a later line. `metadata` holds `num_warps` and `shared` (bytes, dynamic) as triton reports them. Raises
     `UsageError` for a target without constants, `EnvironmentFault` when a disassembler is missing.
     """
     ceilings = ceilings_for(target)
-    code = _read_code(cubin)
+    code = _read_code(cubin, ptx)
     num_warps, shared = int(metadata["num_warps"]), int(metadata["shared"])
     resident, limiter = resident_programs(code.registers, shared, num_warps, ceilings)
     return MachineFacts(
@@ -102,9 +119,11 @@ def facts_of_cubin(cubin: bytes, metadata: Mapping[str, int], target: str) -> Ma
         bulk_copies=code.count(_BULK_COPIES),
         barriers=code.count({"BAR"}),
         atomics=code.count(_ATOMICS),
+        combined_atomics=code.combined_atomics,
         special_functions=code.count({"MUFU"}),
         loops=code.loops,
         instructions=sum(code.mnemonics.values()) - code.count({"NOP"}),
+        load_waits=code.waits,
     )
 
 
@@ -134,6 +153,8 @@ class _Code:
     mnemonics: Mapping[str, int]
     looped_spills: int
     loops: int
+    waits: tuple[LoadWaits, ...]
+    combined_atomics: int
 
     def count(self, operations: Iterable[str]) -> int:
         wanted = frozenset(operations)
@@ -159,19 +180,19 @@ class _Code:
 _known: dict[str, _Code] = {}
 
 
-def _read_code(cubin: bytes) -> _Code:
+def _read_code(cubin: bytes, ptx: str) -> _Code:
     key = hashlib.sha256(cubin).hexdigest()
     if key not in _known:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(cubin)
             file.flush()
             resources = _run("cuobjdump", "--dump-resource-usage", file.name)
-            listing = disassembled(file.name)
-        _known[key] = _parse(resources, listing)
+            listing = disassembled(file.name, "--print-line-info")
+        _known[key] = _parse(resources, listing, places_of_loads(ptx))
     return _known[key]
 
 
-def _parse(resources: str, listing: str) -> _Code:
+def _parse(resources: str, listing: str, places: Places) -> _Code:
     usage = _RESOURCES.search(resources)
     if usage is None:
         raise EnvironmentFault(
@@ -182,24 +203,41 @@ def _parse(resources: str, listing: str) -> _Code:
     labels: dict[str, int] = {}
     spills: list[int] = []
     loops: list[tuple[int, int]] = []
+    steps: list[Step] = []
+    listed: list[Step | str] = []
+    source: int | None = None
     position = 0
     for line in listing.splitlines():
         label, instruction = _LABEL.match(line), _INSTRUCTION.match(line)
         if label is not None:
             labels[label[1]] = position
+            listed.append(label[1])
         if instruction is None:
+            place = _LINE.match(line)
+            source = int(place[1]) if place else source
             continue
-        mnemonics[instruction[1]] += 1
-        if _operation(instruction[1]) in _SPILLS:
+        step = Step(instruction[2], line[instruction.end() :], source, instruction[1] or "")
+        steps.append(step)
+        listed.append(step)
+        mnemonics[instruction[2]] += 1
+        if _operation(instruction[2]) in _SPILLS:
             spills.append(position)
         target = _TARGET.search(line)
-        if target is not None and target[1] in labels and _operation(instruction[1]) == "BRA":
+        if target is not None and target[1] in labels and _operation(instruction[2]) == "BRA":
             loops.append((labels[target[1]], position))
         position += 1
     # A kernel ends in a branch to itself, which the padding follows: a loop of one, holding nothing.
     looped = sum(any(first <= spill < last for first, last in loops) for spill in spills)
     counted = sum(first < last for first, last in loops)
-    return _Code(int(usage[1]), int(usage[2]), dict(mnemonics), looped, counted)
+    return _Code(
+        registers=int(usage[1]),
+        stack_bytes=int(usage[2]),
+        mnemonics=dict(mnemonics),
+        looped_spills=looped,
+        loops=counted,
+        waits=load_waits(steps, loops, places),
+        combined_atomics=atomics_of_leaders(listed, _ATOMICS),
+    )
 
 
 def disassembled(path: str, *options: str) -> str:

@@ -6,19 +6,14 @@ for catching gross waste; `tools/estimates/ratios.py` says which differences cou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from kernelagent.domain.estimated import Estimated
-from kernelagent.tools.estimates.cached import cold_shares
-from kernelagent.tools.estimates.library import Library, Priced, library_for
-from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.compiled.sass import MachineFacts
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost.dataflow import DEPENDENT_CLOCKS, EXCHANGE_CLOCKS
-from kernelagent.tools.virtual.cost.eager import EagerRow
-from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
+from kernelagent.tools.virtual.cost.waiting import waiting_clocks
 
 Bound = Literal["dram", "l2", "shared", "dot", "fp", "special", "atomics", "launch"]
 _WARP = 32
@@ -56,19 +51,6 @@ class LaunchEstimate:
     label: Literal["estimate"] = "estimate"
 
 
-@dataclass(frozen=True)
-class ForwardEstimate:
-    """The predicted time of several launches one after another."""
-
-    us: float = 0.0
-    bound: Bound = "launch"
-    """The bound in which most of the time is spent."""
-    launches: tuple[LaunchEstimate, ...] = field(default=())
-    interval: Estimated | None = None
-    """80 %; None where nothing is known of how far off it is."""
-    label: Literal["estimate"] = "estimate"
-
-
 def estimate_launch(
     traffic: TrafficFacts,
     machine: MachineFacts | None,
@@ -97,7 +79,7 @@ def estimate_launch(
     from_dram = min(1.0, traffic.dram_bytes / max(1, moved))
     stalled = _stalled_by_spills(machine) / _issuing(traffic, machine, ceilings)
     in_turn = _one_after_another(traffic, machine, ceilings)
-    estimate = _longest(
+    estimate = longest(
         {
             "dram": max(
                 traffic.dram_bytes / dram_per_s,
@@ -107,7 +89,7 @@ def estimate_launch(
             "dot": stalled * _dot_seconds(traffic, machine, ceilings) / balance,
             "fp": stalled
             * (
-                _fp_seconds(
+                fp_seconds(
                     max(traffic.fp_operations, traffic.issued_fp), traffic.fp64_operations, ceilings
                 )
                 + _int_seconds(traffic, ceilings)
@@ -120,7 +102,7 @@ def estimate_launch(
             / balance,
             "atomics": max(
                 traffic.atomics / ceilings.atomics_per_s,
-                traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
+                _hottest(traffic, machine) / ceilings.same_address_atomics_per_s,
             ),
             "launch": max(
                 ceilings.launch_us * 1e-6,
@@ -182,72 +164,6 @@ def _stalled_by_spills(machine: MachineFacts | None) -> float:
     return 1.0 + _SPILL_SLOTS * machine.spills / machine.instructions
 
 
-def estimate_eager(rows: Iterable[EagerRow], ceilings: DeviceCeilings) -> ForwardEstimate:
-    """The predicted time of torch's own operations one after another, the host's share included.
-
-    Operations without fitted constants, such as backwards, are priced at the device's peak rates.
-    """
-    result = tuple(rows)
-    return whole_forward((), result, ceilings)
-
-
-def whole_forward(
-    launches: Sequence[LaunchEstimate], rows: Sequence[EagerRow], ceilings: DeviceCeilings
-) -> ForwardEstimate:
-    """Triton launches and torch operations of one forward: device and host work side by side."""
-    library = library_for(ceilings)
-    known = [row.operation for row in rows if row.operation is not None and _in_library(row)]
-    shares = iter(cold_shares(known, ceilings.l2_bytes))
-    parts = [_as_part(launch, ceilings, library) for launch in launches]
-    costs = list(launches)
-    for row in rows:
-        if row.operation is not None and _in_library(row):
-            terms = terms_of(row.operation, ceilings, next(shares))
-            part = library.price(row.name, row.operation, terms)
-            costs.append(LaunchEstimate(part.us, part.bound, {part.bound: part.us}))
-        else:
-            cost = _estimate_operation(row, ceilings)
-            part = _as_part(cost, ceilings, library)
-            costs.append(cost)
-        parts.append(part)
-    later = sum(row.operation is not None and row.operation.later for row in rows)
-    # A launch by triton.jit costs the host less than torch's way to an operation.
-    calls = len(launches) * library.triton_launch_us / library.host["eager_call_us"]
-    calls += len(rows) - later + later * library.constants["later_share"]
-    forward = library.whole(parts, calls)
-    if not parts:
-        return ForwardEstimate()
-    return ForwardEstimate(forward.us.value, forward.bound, tuple(costs), forward.us)
-
-
-def _in_library(row: EagerRow) -> bool:
-    operation = row.operation
-    return operation is not None and not (operation.flops and operation.kind == "pointwise")
-
-
-def _as_part(cost: LaunchEstimate, ceilings: DeviceCeilings, library: Library) -> Priced:
-    """A launch as the library counts it: the host's share of the overhead is not the device's."""
-    us = cost.us - ceilings.launch_us + library.constants["kernel_us"]
-    family = "matmul" if cost.bound == "dot" else "pointwise"
-    bound: Literal["dram", "dot", "fp", "launch"] = "dram"
-    if cost.bound in ("dot", "fp", "launch"):
-        bound = cost.bound
-    return Priced("launch", us, family, bound, 0, 0, 1)
-
-
-def total(launches: Iterable[LaunchEstimate]) -> ForwardEstimate:
-    """Launches one after another, as a single stream runs them."""
-    result = tuple(launches)
-    by_bound: dict[Bound, float] = {}
-    for launch in result:
-        by_bound[launch.bound] = by_bound.get(launch.bound, 0.0) + launch.us
-    return ForwardEstimate(
-        us=sum(launch.us for launch in result),
-        bound=max(by_bound, key=lambda name: by_bound[name], default="launch"),
-        launches=result,
-    )
-
-
 def spilled_bytes(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
     """What spilled registers move between the multiprocessors and L2, whole grid, in bytes.
 
@@ -262,22 +178,7 @@ def spilled_bytes(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
     return executed * lanes * _SPILLED_BYTES
 
 
-def _estimate_operation(row: EagerRow, ceilings: DeviceCeilings) -> LaunchEstimate:
-    rate = ceilings.dot_flops_per_s.get(row.dot_type, ceilings.fp32_flops_per_s)
-    return _longest(
-        {
-            "dram": row.dram_bytes / (ceilings.dram_bytes_per_s * ceilings.dram_efficiency),
-            "l2": (row.loaded_bytes + row.stored_bytes) / ceilings.l2_bytes_per_s,
-            "dot": row.dot_flops / (rate * ceilings.library_dot_efficiency),
-            "fp": _fp_seconds(row.fp_operations, row.fp64_operations, ceilings),
-            "special": row.special_operations / ceilings.special_per_s,
-            "launch": ceilings.launch_us * 1e-6,
-        },
-        ceilings,
-    )
-
-
-def _longest(
+def longest(
     seconds: dict[Bound, float], ceilings: DeviceCeilings, in_turn: float = 0.0
 ) -> LaunchEstimate:
     """`in_turn`: seconds of what a program does one after another, beside what other resources take."""
@@ -346,17 +247,34 @@ def _one_after_another(
     rounds = -(-traffic.programs // (ceilings.sms * resident))
     per_round = DEPENDENT_CLOCKS if machine is None or machine.loops else 0
     clocks = (
-        EXCHANGE_CLOCKS * traffic.exchanges + per_round * traffic.rounds + traffic.shared_clocks
+        EXCHANGE_CLOCKS * traffic.exchanges
+        + per_round * traffic.rounds
+        + traffic.shared_clocks
+        + traffic.combining_clocks
     )
-    mean = max(clocks, traffic.chain_clocks) / max(1, traffic.programs)
+    waiting, longest_waiting = waiting_clocks(traffic, machine)
+    mean = max(clocks, traffic.chain_clocks, waiting) / max(1, traffic.programs)
     heaviest = max(
         EXCHANGE_CLOCKS * traffic.most_exchanges
         + per_round * traffic.most_rounds
-        + traffic.most_shared_clocks,
+        + traffic.most_shared_clocks
+        + traffic.most_combining_clocks,
         traffic.longest_chain_clocks,
+        longest_waiting,
         _work_of_one(traffic, machine),
     )
     return max(rounds * mean, heaviest) / ceilings.clock_hz
+
+
+def _hottest(traffic: TrafficFacts, machine: MachineFacts | None) -> int:
+    """Atomics that the busiest place does one after another.
+
+    Those of a warp at one address are serialised (CUDA C++ Programming Guide, "SIMT Architecture") unless the compiler
+    made one of them, and a slice of L2 takes the requests to one sector in turn (assumption).
+    """
+    combined = machine is None or machine.combined_atomics >= machine.atomics
+    lanes = traffic.hottest_atomics if combined else traffic.hottest_updates
+    return max(traffic.hottest_atomics, traffic.hottest_requests, lanes)
 
 
 def _work_of_one(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
@@ -393,7 +311,7 @@ def _int_seconds(traffic: TrafficFacts, ceilings: DeviceCeilings) -> float:
     return 2 * beyond / (_INTEGER_SHARE * ceilings.fp32_flops_per_s)
 
 
-def _fp_seconds(operations: int, fp64_operations: int, ceilings: DeviceCeilings) -> float:
+def fp_seconds(operations: int, fp64_operations: int, ceilings: DeviceCeilings) -> float:
     # Peaks count a fused multiply-add twice; plain operations reach half of them.
     return (
         2 * operations / ceilings.fp32_flops_per_s + 2 * fp64_operations / ceilings.fp64_flops_per_s

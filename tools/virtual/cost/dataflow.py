@@ -177,16 +177,24 @@ class Dataflow:
         if self.on:
             self._floor = self._of_running(self._path, self._floor)
 
-    def exchanged(self, given: Any, made: Any) -> None:
-        """Threads formed `made` of what each of them had."""
+    def exchanged(self, given: Any, made: Any, clocks: float = 0) -> None:
+        """Threads formed `made` of what each of them had, for which they took so many clocks at least."""
         if self.on:
             held = _handles(given)
-            _set(made, self._begin(held) + _SHARED, known=False, loaded=is_loaded(*held))
+            _set(
+                made, self._begin(held) + max(_SHARED, clocks), known=False, loaded=is_loaded(*held)
+            )
 
     def same(self, given: Any, made: Any) -> None:
         """`made` is `given` in another shape."""
         if self.on:
             _set([made], _ready(given), known=False, loaded=is_loaded(given))
+
+    def latest(self, given: Any, made: Any) -> None:
+        """`made` is there once all of those given are, and whatever was decided before."""
+        if self.on:
+            held = _handles(given)
+            _set([made], self._begin(held), known=False, loaded=is_loaded(*held))
 
     def select(self, where: Array, new: Any, old: Any, made: Any) -> None:
         """`made` is `new` for the programs `where` and `old` for the others."""

@@ -15,9 +15,10 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
+from kernelagent.tools.calls.higher_order import by_its_own_code, is_higher_order
 from kernelagent.tools.calls.torch_dtypes import allowed_product
 from kernelagent.tools.estimates import recurrent
 from kernelagent.tools.estimates.operations import Operand, Operation, describe
@@ -104,6 +105,8 @@ def watched(
 ) -> EagerTraffic:
     """The same, with all that was seen."""
     cache = L2Cache(AddressSpace(), ceilings_for(target).l2_bytes)
+    # What it writes into containers is not left in the caller's, who has more to ask with the same ones.
+    args, kwargs = tree_map(lambda leaf: leaf, (tuple(args), dict(kwargs)))
     with EagerTraffic(cache, reserved=True) as traffic, torch.no_grad():
         function(*args, **kwargs)
     return traffic
@@ -148,6 +151,8 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     allocator has given its memory to a later one.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, cache: L2Cache | None, *, reserved: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.rows: list[EagerRow] = []
@@ -177,6 +182,8 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if is_higher_order(func):
+            return by_its_own_code(self, func, args, kwargs)
         with self.clock:
             return self._counted(func, args, kwargs or {})
 

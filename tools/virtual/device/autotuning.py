@@ -19,6 +19,9 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 
+_MADE_ANEW = 3
+"""With so many tuners of one kernel, in calls of their own, somebody makes them in each; copies of a module have theirs."""
+
 
 class ConfigurationChoice:
     """Which configuration the next call takes."""
@@ -33,6 +36,10 @@ class ConfigurationChoice:
         self._names: set[str] = set()
         self._keys: dict[str, set[str]] = {}
         self._told: dict[str, tuple[bool, float]] = {}
+        self._known: weakref.WeakSet[Autotuner] = weakref.WeakSet()
+        self._calls = 0
+        self._asked_in: dict[str, set[int]] = {}
+        self._begun_in: dict[str, set[int]] = {}
 
     def place(self, tuner: Autotuner, count: int) -> int:
         """Which of its `count` fitting configurations comes first now.
@@ -63,6 +70,7 @@ class ConfigurationChoice:
     def tuning(self) -> Iterator[set[str]]:
         """Inside, kernels may be tuned, except with configuration 0; yields the names of those that were."""
         self._may_tune, self._names = self._number > 0, set()
+        self._calls += 1
         try:
             yield self._names
         finally:
@@ -85,16 +93,31 @@ class ConfigurationChoice:
         by_tensor = any(isinstance(item, torch.Tensor) for item in wanted)
         by_tensor |= self._told.get(name, (False, 0.0))[0]
         self._told[name] = (by_tensor, _milliseconds(tuner))
+        self._asked_in.setdefault(name, set()).add(self._calls)
+        if tuner not in self._known:
+            self._known.add(tuner)
+            self._begun_in.setdefault(name, set()).add(self._calls)
         if not by_tensor:
             types = [str(getattr(item, "dtype", "")) for item in given.values()]
             self._keys.setdefault(name, set()).add(repr((wanted, types)))
 
     def tunings(self) -> list[dict[str, Any]]:
-        """Of each autotuned kernel so far: kernel, keys, by_tensor and ms."""
+        """Of each autotuned kernel so far: kernel, keys, by_tensor, ms and made_anew."""
         return [
-            {"kernel": name, "keys": len(self._keys.get(name, ())), "by_tensor": tensor, "ms": ms}
+            {
+                "kernel": name,
+                "keys": len(self._keys.get(name, ())),
+                "by_tensor": tensor,
+                "ms": ms,
+                "made_anew": self._is_made_anew(name),
+            }
             for name, (tensor, ms) in self._told.items()
         ]
+
+    def _is_made_anew(self, name: str) -> bool:
+        """Whether most calls came with a tuner that no call before them had: what was tuned is lost with each."""
+        begun = len(self._begun_in.get(name, ()))
+        return begun >= _MADE_ANEW and 2 * begun > len(self._asked_in[name])
 
 
 def _milliseconds(tuner: Autotuner) -> float:

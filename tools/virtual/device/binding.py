@@ -15,8 +15,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelagent.tools.calls.tensors import dtype_of
 from kernelagent.tools.virtual.compiled.compiling import Compiled
-from kernelagent.tools.virtual.device.addresses import Pointee
-from kernelagent.tools.virtual.device.codec import decode
+from kernelagent.tools.virtual.device.codec import decode, named_tuple
+from kernelagent.tools.virtual.device.storages.addresses import Pointee
 from kernelagent.tools.virtual.executor.launch import Launch, TensorArgument
 from kernelagent.tools.virtual.executor.requests import LaunchRequest, StorageRow
 from kernelagent.tools.virtual.interpreter.interpreter import CompiledIn, Scalar
@@ -32,8 +32,8 @@ class Kernel:
     constants: Mapping[Any, Any]
     """By place, what was compiled in; an integer argument that is 1 is among them."""
     compiled: Compiled
-    needs_hints: Callable[[frozenset[int]], bool]
-    """Whether the machine code would be another without the compiler hints on these lines."""
+    needs_hints: Callable[[frozenset[tuple[int, int]]], bool]
+    """Whether the machine code would be another without the compiler hints on these lines, for these axes."""
 
 
 class Bound:
@@ -88,10 +88,14 @@ class Bound:
             return CompiledIn(value) if isinstance(value, int | float) else value
         if isinstance(encoded, dict) and "items" in encoded:
             kinds = kind if isinstance(kind, tuple) else (None,) * len(encoded["items"])
-            return tuple(
-                self._argument(f"{name}[{i}]", (*path, i), its, item)
+            fields = getattr(kinds, "_fields", None)
+            values = [
+                self._argument(
+                    f"{name}.{fields[i]}" if fields else f"{name}[{i}]", (*path, i), its, item
+                )
                 for i, (its, item) in enumerate(zip(kinds, encoded["items"], strict=True))
-            )
+            ]
+            return named_tuple(fields)(*values) if fields else tuple(values)
         value = self._made(name, encoded)
         if isinstance(value, int | float) and isinstance(kind, str):
             return Scalar(value, tl.str_to_ty(kind, None))

@@ -7,7 +7,8 @@ fp32 convolutions are rounded to tf32 by cuDNN unless `torch.backends.cudnn.allo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ _OF_NAN = {torch.int32: 0, torch.int64: torch.iinfo(torch.int64).min}
 _from_numpy = torch.from_numpy
 """Torch's own: in the scope of the pretended device what comes from numpy lies on the host."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+Told = Callable[[torch.Tensor, torch.Tensor], None]
+"""A factor, and the rounded copy that takes its place."""
+_TOLD: list[Told] = []
 
 
 def end_at_the_nearest(
@@ -61,10 +65,24 @@ def rounded_as_by_cudnn(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return args
     if torch.is_grad_enabled() and any(f.requires_grad for f in factors):
         return args
-    return (*(_to_tf32(f) for f in factors), *args[2:])
+    rounded = [to_tf32(factor) for factor in factors]
+    for tell in _TOLD:
+        for factor, copy in zip(factors, rounded, strict=True):
+            tell(factor, copy)
+    return (*rounded, *args[2:])
 
 
-def _to_tf32(factor: torch.Tensor) -> torch.Tensor:
+@contextmanager
+def rounding_told_to(tell: Told) -> Iterator[None]:
+    """In the scope each factor that is rounded is told: no operation of torch makes the copy."""
+    _TOLD.append(tell)
+    try:
+        yield
+    finally:
+        _TOLD.remove(tell)
+
+
+def to_tf32(factor: torch.Tensor) -> torch.Tensor:
     """To the nearest, laid out as it is; ten of the 23 bits stay."""
     values = np.copy(factor.detach().numpy(), order="K")
     bits = (values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)

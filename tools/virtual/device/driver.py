@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from time import perf_counter as _clock
 from types import SimpleNamespace
@@ -21,20 +22,16 @@ from triton.backends.driver import DriverBase
 from triton.compiler.errors import CompilationError
 from triton.runtime import _allocation
 from triton.runtime.errors import OutOfResources
-from triton.runtime.jit import TensorWrapper
-from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.compiler_options import EXECUTED, refusal, set_by_hand
 from kernelagent.tools.virtual.compiled.compiling import SHARED_BYTES, gpu_target
-from kernelagent.tools.virtual.device.addresses import DATA_POINTERS
-from kernelagent.tools.virtual.device.arena import Arena, place
 from kernelagent.tools.virtual.device.autotuning import select_configurations
-from kernelagent.tools.virtual.device.codec import encode, encode_paths, encode_types
-from kernelagent.tools.virtual.device.fresh_memory import FRESH_MEMORY
+from kernelagent.tools.virtual.device.codec import encode_paths, encode_types
 from kernelagent.tools.virtual.device.globals import constants_of, reached, texts_of
-from kernelagent.tools.virtual.device.host_tensors import HOST_TENSORS
-from kernelagent.tools.virtual.device.scratch_memory import ScratchMemory
+from kernelagent.tools.virtual.device.storages.arena import Arena
+from kernelagent.tools.virtual.device.storages.host_tensors import HOST_TENSORS
+from kernelagent.tools.virtual.device.storages.scratch_memory import ScratchMemory
+from kernelagent.tools.virtual.device.storages.storage_transfer import StorageTransfer
 from kernelagent.tools.virtual.executor.argument_values import values_of
 from kernelagent.tools.virtual.triton_versions import version, why_not
 from kernelagent.tools.wire import Channel
@@ -203,6 +200,14 @@ class Remote:
         if not hasattr(src, "fn"):
             raise NotImplementedError("only @triton.jit functions compile on the virtual device")
         function = src.fn
+        if function.is_gluon():
+            raise LaunchRefused(
+                "unverifiable",
+                f"`{function.fn.__name__}` is a Gluon kernel (triton.experimental.gluon): its layouts and its shared "
+                f"memory cannot be executed on the virtual device; evaluate it with --device cuda, or write it with "
+                f"triton.language and @triton.jit",
+                {},
+            )
         function.cache_key  # noqa: B018 - reading it makes Triton note the globals it watches
         functions = reached([function, *src.constants.values()])
         given = dict(options or {})
@@ -232,6 +237,9 @@ class Remote:
         args: Sequence[Any],
         scratch: ScratchMemory | None = None,
     ) -> None:
+        if min(grid) == 0:
+            # Triton's own launcher leaves a grid of no programs out (`launchKernel` in its driver.c).
+            return
         began = _clock()
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             Spent.values += values_of(args)
@@ -248,7 +256,8 @@ class Remote:
                 {
                     "kind": "launch",
                     "handle": handle,
-                    "grid": [int(size) for size in grid],
+                    # As the launcher reads them, which takes no floats.
+                    "grid": [operator.index(size) for size in grid],
                     "args": reported,
                     "storages": transfer.rows,
                     "pointees": transfer.pointees,
@@ -291,6 +300,9 @@ def _error(answer: dict[str, Any]) -> Exception:
 def _require_on_gpu(args: Sequence[Any]) -> None:
     """Raises `ValueError`, as Triton does on a GPU, for a tensor in the memory of the host."""
     for at, given in enumerate(args):
+        if isinstance(given, tuple):
+            _require_on_gpu(given)
+            continue
         tensor = getattr(given, "base", given)
         if isinstance(tensor, torch.Tensor) and HOST_TENSORS.holds(tensor):
             raise ValueError(
@@ -363,101 +375,3 @@ class RemoteKernel:
         return lambda *args, **_: self._remote.launch(
             self._handle, (x, y, z), args, self._scratch((x, y, z))
         )
-
-
-class StorageTransfer:
-    """The storages of one launch on their way into the shared memory and back."""
-
-    def __init__(self, arena: Arena) -> None:
-        self._arena = arena
-        self._storages: dict[int, tuple[int, torch.Tensor, int]] = {}
-        self.rows: list[dict[str, Any]] = []
-        self.pointees: list[dict[str, Any]] = []
-        """Storages that entries of integer tensors point at, with their addresses here."""
-        self.size = 0
-
-    def encode(self, value: Any) -> Any:
-        """An argument as JSON; its storage is noted."""
-        if isinstance(value, TensorWrapper):
-            return {"tensor": self.tensor(value.base), "as": value.dtype.name}
-        if isinstance(value, torch.Tensor):
-            return {"tensor": self.tensor(value)}
-        if isinstance(value, TensorDescriptor):
-            return {
-                "descriptor": {
-                    "base": self.tensor(value.base),
-                    "shape": [int(n) for n in value.shape],
-                    "strides": [int(n) for n in value.strides],
-                    "block_shape": [int(n) for n in value.block_shape],
-                    "padding": value.padding,
-                }
-            }
-        if type(value) is int:
-            self._follow(DATA_POINTERS.pointed_at([value]))
-        if isinstance(value, tuple):
-            return {"items": [self.encode(item) for item in value]}
-        return encode(value)
-
-    def storages(self) -> list[torch.Tensor]:
-        """What was noted, as bytes: holding it keeps the storages alive."""
-        return [whole for _, whole, _ in self._storages.values()]
-
-    def tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        """Where a tensor lies in the storages of this crate."""
-        storage = tensor.untyped_storage()
-        key = storage._cdata
-        if key not in self._storages:
-            self._note(key, tensor, storage)
-            self._follow(DATA_POINTERS.in_table(tensor))
-        return {"storage": self._storages[key][0], **self.described(tensor)}
-
-    @staticmethod
-    def described(tensor: torch.Tensor) -> dict[str, Any]:
-        """A tensor within its storage; `offset` in bytes."""
-        return {
-            "offset": tensor.storage_offset() * tensor.element_size(),
-            "dtype": name_of(tensor.dtype),
-            "shape": list(tensor.shape),
-            "strides": list(tensor.stride()),
-        }
-
-    def _follow(self, pointees: Iterable[tuple[int, torch.Tensor]]) -> None:
-        known = {row["address"] for row in self.pointees}
-        for address, whole in pointees:
-            if address not in known:
-                self.pointees.append({"address": address, "tensor": self.tensor(whole)})
-
-    def _note(self, key: int, tensor: torch.Tensor, storage: torch.UntypedStorage) -> None:
-        empty = tensor.device.type == "meta"
-        size = storage.nbytes()
-        at = 0 if empty else place(self.size, storage.data_ptr())
-        if not empty:
-            self.size = at + size
-        whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(
-            storage, 0, (size,), (1,)
-        )
-        self._storages[key] = (len(self.rows), whole, at)
-        fill = FRESH_MEMORY.of(storage)
-        self.rows.append({"at": at, "bytes": size, "empty": empty, "identity": key, "fill": fill})
-
-    def copy_in(self) -> None:
-        self._arena.ensure(self.size)
-        for shared, own in self._pairs():
-            shared.copy_(own)
-
-    def copy_out(self) -> None:
-        for shared, own in self._pairs():
-            if not torch.equal(own, shared):
-                own.copy_(shared)
-
-    def _pairs(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        return [
-            (
-                torch.frombuffer(
-                    self._arena.memory, dtype=torch.uint8, count=own.numel(), offset=at
-                ),
-                own,
-            )
-            for _, own, at in self._storages.values()
-            if own.device.type != "meta" and own.numel() > 0
-        ]

@@ -14,22 +14,26 @@ from types import FunctionType, SimpleNamespace
 from typing import Any, Self
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
-from kernelagent.tools.virtual.compiled.compiling import SHARED_BYTES
+from kernelagent.tools.virtual.compiled.compiling import MAX_THREADS, SHARED_BYTES
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
-from kernelagent.tools.virtual.device.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.device.conversions import end_at_the_nearest, rounded_as_by_cudnn
-from kernelagent.tools.virtual.device.fresh_memory import FRESH_MEMORY, noise
-from kernelagent.tools.virtual.device.host_tensors import HOST_TENSORS
-from kernelagent.tools.virtual.device.old_contents import OLD_CONTENTS
 from kernelagent.tools.virtual.device.overlapping import require_no_overlap
 from kernelagent.tools.virtual.device.repeated_indices import WRITES
+from kernelagent.tools.virtual.device.storages.addresses import DATA_POINTERS
+from kernelagent.tools.virtual.device.storages.fresh_memory import FRESH_MEMORY, noise
+from kernelagent.tools.virtual.device.storages.host_tensors import HOST_TENSORS
+from kernelagent.tools.virtual.device.storages.old_contents import OLD_CONTENTS
 
 _CUDA = torch.device("cuda", 0)
 _ELSEWHERE = ("cuda", "hip", "xpu")
 _MEMORY_BYTES = 80 << 30
 """What code that asks for the device's memory is told, whatever the target."""
+_SHARED_BYTES_UNASKED = 48 << 10
+"""What a block gets that does not ask for more (CUDA C++ Programming Guide, compute capabilities)."""
+_ENGINE = "_engine_run_backward"
+"""What every backward of torch's goes through, in `torch.autograd`."""
 _MOVES = ("cuda", "cpu", "pin_memory")
 _FRESH = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 _FILLED_BY_TORCH = frozenset({"new", "resize_", "resize_as_"})
@@ -67,7 +71,52 @@ def _require_first(device: Any) -> None:
         )
 
 
-class _Claiming(TorchFunctionMode):
+Observer = Callable[[str, Any, Any], None]
+"""Is given the name of a function of torch's, its arguments and its result."""
+_OBSERVERS: list[Observer] = []
+
+
+@contextlib.contextmanager
+def observed_by(observe: Observer) -> Iterator[None]:
+    """In the scope each call of torch's functions is told, by the mode that is there anyway."""
+    _OBSERVERS.append(observe)
+    try:
+        yield
+    finally:
+        _OBSERVERS.remove(observe)
+
+
+_ENTERED: list[TorchFunctionMode] = []
+"""The modes of this file that are entered, from the outermost."""
+
+
+class _Kept(TorchFunctionMode):
+    """One that a backward keeps: torch leaves the modes on its way into `torch.autograd.grad` and `Tensor.backward`."""
+
+    def __enter__(self) -> Self:
+        _ENTERED.append(self)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        _ENTERED.pop()
+
+
+def _with_what_was_entered(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The engine that runs a backward, in whose functions tensors are where they were in the forward."""
+
+    def running(*args: Any, **kwargs: Any) -> Any:
+        on = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        with contextlib.ExitStack() as again:
+            for mode in [mode for mode in _ENTERED if not any(mode is other for other in on)]:
+                again.enter_context(mode)
+            return run(*args, **kwargs)
+
+    return running
+
+
+class _Claiming(_Kept):
     """Property getters and factories pass through function modes, so tensors can say where they are."""
 
     def __init__(self, *, rounds: bool) -> None:
@@ -112,6 +161,8 @@ class _Claiming(TorchFunctionMode):
         if self._rounds:
             args = rounded_as_by_cudnn(name, args)
         result = func(*args, **named)
+        for observe in _OBSERVERS:
+            observe(name, (args, named), result)
         end_at_the_nearest(name, args, result, HOST_TENSORS.holds)
         if name in _FRESH or name in _FILLED_BY_TORCH:
             _handed_out(name, result)
@@ -157,7 +208,7 @@ def _claimed(claim: str, real: Any) -> Any:
     return {"is_cuda": True, "is_cpu": False, "is_meta": False}[claim]
 
 
-class WithoutContents(TorchFunctionMode):
+class WithoutContents(_Kept):
     """Entered inside `pretending_cuda`: there `cuda` means tensors that have shapes and hold nothing."""
 
     def __torch_function__(
@@ -265,6 +316,8 @@ def pretending_cuda(target: str, *, rounds: bool = False) -> Iterator[None]:
     for name, value in _answers(target):
         put(torch.cuda, name, value)
     _patch_modules_and_generators(put)
+    engine: Any = torch.autograd
+    put(engine, _ENGINE, _with_what_was_entered(getattr(engine, _ENGINE)))
     try:
         with _Claiming(rounds=rounds):
             yield
@@ -306,7 +359,12 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         minor=capability[1],
         multi_processor_count=ceilings.sms,
         total_memory=_MEMORY_BYTES,
+        max_threads_per_block=MAX_THREADS,
+        shared_memory_per_block=_SHARED_BYTES_UNASKED,
         shared_memory_per_block_optin=SHARED_BYTES[arch],
+        shared_memory_per_multiprocessor=int(ceilings.shared_bytes_per_sm),
+        is_integrated=0,
+        is_multi_gpu_board=0,
         max_threads_per_multi_processor=ceilings.threads_per_sm,
         warp_size=32,
         regs_per_multiprocessor=65536,

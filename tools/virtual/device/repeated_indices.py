@@ -19,6 +19,12 @@ class Writes:
 
     def __init__(self) -> None:
         self._turned = False
+        self._seen = 0
+
+    @property
+    def seen(self) -> int:
+        """How many such operations this process has made; counted whether they are turned or not."""
+        return self._seen
 
     @contextmanager
     def turned(self) -> Iterator[None]:
@@ -33,8 +39,9 @@ class Writes:
         self, name: str, args: Arguments, named: dict[str, Any]
     ) -> tuple[Arguments, dict[str, Any]]:
         """The arguments of such an operation, where turned from the end; those of others as they are."""
-        turn = _TURNS.get(name) if self._turned else None
-        if turn is None:
+        turn = _TURNS.get(name)
+        self._seen += turn is not None
+        if turn is None or not self._turned:
             return args, named
         rest = _NAMES.get(name.removesuffix("_"), ())[len(args) - 1 :]
         if set(named) != set(rest):
@@ -65,15 +72,31 @@ def _put(args: Arguments) -> Arguments:
         return args
     target, key, values = args
     keys = list(key) if isinstance(key, tuple | list) else [key]
-    whole = all(isinstance(k, torch.Tensor) and k.dtype in (torch.int32, torch.int64) for k in keys)
-    if not whole or not keys[0].dim() or len({k.shape for k in keys}) != 1:
+    if not all(isinstance(k, torch.Tensor | slice) for k in keys):
         return args
-    shape = keys[0].shape
-    if values.shape != (*shape, *target.shape[len(keys) :]):
+    indices = [k for k in keys if isinstance(k, torch.Tensor)]
+    whole = indices and all(k.dtype in (torch.int32, torch.int64) for k in indices)
+    if not whole or not indices[0].dim() or len({k.shape for k in indices}) != 1:
+        return args
+    # Where indices have slices between them, their dimensions come first; else they stand in the indices' place.
+    places = [at for at, k in enumerate(keys) if isinstance(k, torch.Tensor)]
+    beside = places[-1] - places[0] == len(places) - 1
+    dim = places[0] if beside else 0
+    sliced = [
+        len(range(*k.indices(n)))
+        for k, n in zip(keys, target.shape, strict=False)
+        if isinstance(k, slice)
+    ]
+    after = [*sliced, *target.shape[len(keys) :]]
+    if tuple(values.shape) != (*after[:dim], *indices[0].shape, *after[dim:]):
         # One value for several places: which of them is written last is nothing to see.
         return args
-    turned = [k.flip(0) for k in keys]
-    return target, type(key)(turned) if isinstance(key, tuple | list) else turned[0], values.flip(0)
+    turned = [k.flip(0) if isinstance(k, torch.Tensor) else k for k in keys]
+    return (
+        target,
+        type(key)(turned) if isinstance(key, tuple | list) else turned[0],
+        values.flip(dim),
+    )
 
 
 _TURNS: dict[str, Callable[[Arguments], Arguments]] = {

@@ -27,13 +27,19 @@ from kernelagent.tools.virtual.compiled.compiling import (
     gpu_target,
     needs_hints,
 )
+from kernelagent.tools.virtual.compiled.dependent_launch import waits_first
 from kernelagent.tools.virtual.compiled.fetched_ahead import loops_of
 from kernelagent.tools.virtual.compiled.synchronising import (
     dropped_atomics,
     non_synchronizing_atomics,
 )
 from kernelagent.tools.virtual.device.binding import Kernel
-from kernelagent.tools.virtual.device.codec import NotEncodable, decode_paths, decode_types
+from kernelagent.tools.virtual.device.codec import (
+    NotEncodable,
+    decode_paths,
+    decode_types,
+    fields_in,
+)
 from kernelagent.tools.virtual.executor.launching import Launcher, NoContents
 from kernelagent.tools.virtual.executor.requests import Forged
 from kernelagent.tools.virtual.executor.source import KernelSource, OtherText, UnknownKernel
@@ -226,16 +232,10 @@ class Executor:
         key = repr(request)
         if key not in self._by_request:
             self._source.require_texts(request["texts"])
-            module = self._source.load(request["constants"])
+            told = [request["constants"], request["constexprs"], request["signature"]]
+            module = self._source.load(request["constants"], frozenset(fields_in(told)))
             function = module.function(*request["function"])
             constants = decode_paths(request["constexprs"], module.function)
-            if request["options"].get("launch_pdl"):
-                raise CompileFailure(
-                    "data_race",
-                    f"`{function.fn.__name__}` is launched with launch_pdl=True: it may begin before the "
-                    f"kernel before it has ended, and a wait for that one (gdc_wait) cannot be executed on "
-                    f"the virtual device; launch it without, or evaluate it with --device cuda",
-                )
             given = (
                 function,
                 {name: decode_types(kind) for name, kind in request["signature"].items()},
@@ -245,6 +245,17 @@ class Executor:
                 self._target,
             )
             compiled = compile_kernel(*given)
+            if request["options"].get("launch_pdl") and not waits_first(
+                compiled.ttir, compiled.ptx
+            ):
+                raise CompileFailure(
+                    "data_race",
+                    f"`{compiled.kernel}` is launched with launch_pdl=True, so that it may begin before the kernel "
+                    f"before it has ended, and not every program waits for that one before it touches memory: call "
+                    f"tl.extra.cuda.gdc_wait() before the first load or store, outside any `if` and loop, or launch it "
+                    f"without launch_pdl",
+                    line=compiled.line,
+                )
             needs = cache(partial(needs_hints, compiled, given))
             kernel = Kernel(function, given[1], constants, compiled, needs)
             self._by_request[key] = self._launcher.add(kernel)

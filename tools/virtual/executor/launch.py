@@ -9,12 +9,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelagent.tools.virtual.device.addresses import Pointee
+from kernelagent.tools.virtual.device.storages.addresses import Pointee
 
 AccessKind = Literal["load", "store", "atomic"]
 OperationKind = Literal[
     "fp", "int", "special", "slot", "dot", "split", "load", "copy", "copied", "round", "exchange", "chain", "longest",
-    "issued_fp", "issued_int", "issued_special", "shared", "loading", "by_values",
+    "issued_fp", "issued_int", "issued_special", "shared", "loading", "by_values", "asked", "combining", "times", "on", "met",
 ]  # fmt: skip
 """What is counted of a launch, each kind by operand type:
 
@@ -28,7 +28,11 @@ OperationKind = Literal[
 - `chain`: length of a program's longest chain of dependent operations, in clocks, summed over programs.
 - `issued_fp`, `issued_int`, `issued_special`: the same operations as the compiled code has them, each lane that repeats
   one included; `shared`: clocks of shared memory; `loading`: rounds of loops that load (see `code_regions`).
+- `combining`: clocks of sums and running sums over several warps (see `code_regions`).
 - `by_values`: one loop that a program came to and whose rounds are as many as loaded values say.
+- `asked`: bytes that the loads of one line ask for, of all threads; the argument `dtype` then names the line.
+- `times`, `on`, `met`: of loads on one line, in 65536ths of a load: all, the lanes that are not switched off, and those
+  of programs where any lane is not; the argument `dtype` then names the line.
 - `longest`: the largest count that one program had; the argument `dtype` then names the kind that was counted.
 """
 
@@ -112,6 +116,10 @@ class MemoryFault(Exception):
         self.code = code
         """`out_of_bounds` or `data_race`."""
         self.detail = detail
+
+
+class Unsupported(Exception):
+    """Compiles for the target, and cannot be interpreted."""
 
 
 ProgramOrder = Callable[[tuple[int, int, int]], "list[tuple[int, int, int]] | None"]

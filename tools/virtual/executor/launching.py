@@ -9,29 +9,27 @@ import secrets
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from triton.backends.compiler import GPUTarget
 
-from kernelagent.domain.serialization import to_data
-from kernelagent.tools.virtual.arithmetic.builder import Unsupported
-from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
-from kernelagent.tools.virtual.compiled.compiling import Compiled, check_cooperative, check_grid
+from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from kernelagent.tools.virtual.compiled.compiling import (
+    check_cooperative,
+    check_grid,
+    check_registers,
+)
 from kernelagent.tools.virtual.compiled.fetched_ahead import Loop, ahead_of
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
-from kernelagent.tools.virtual.device.arena import Arena
 from kernelagent.tools.virtual.device.binding import Bound, Kernel
-from kernelagent.tools.virtual.device.codec import encode
-from kernelagent.tools.virtual.device.fresh_memory import Bytes, Fill
-from kernelagent.tools.virtual.device.hollow import AliasedRange
+from kernelagent.tools.virtual.device.storages.arena import Arena
+from kernelagent.tools.virtual.device.storages.fresh_memory import Bytes, Fill
+from kernelagent.tools.virtual.device.storages.hollow import AliasedRange
+from kernelagent.tools.virtual.executor.compared_launches import before, compare
 from kernelagent.tools.virtual.executor.deadline import Clock, TimeIsUp, deadline
-from kernelagent.tools.virtual.executor.launch import (
-    Launch,
-    MemoryFault,
-    Observer,
-)
+from kernelagent.tools.virtual.executor.launch import Launch, MemoryFault, Observer, Unsupported
+from kernelagent.tools.virtual.executor.launch_log import LaunchLog, Logged
 from kernelagent.tools.virtual.executor.requests import LaunchRequest, StorageRow, launch_request
 from kernelagent.tools.virtual.executor.source import FILE_NAME
 from kernelagent.tools.virtual.interpreter.interleaving import AllWait, Order
@@ -39,7 +37,7 @@ from kernelagent.tools.virtual.interpreter.interpreter import Program
 from kernelagent.tools.virtual.interpreter.memory import StoreMode
 from kernelagent.tools.virtual.kernel_text.choices import Choices
 from kernelagent.tools.virtual.provenance.altering import Altering
-from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Watch
+from kernelagent.tools.virtual.provenance.never_written import NeverWritten
 from kernelagent.tools.virtual.provenance.replay import Replay
 from kernelagent.tools.virtual.provenance.stored_to import StoredTo
 from kernelagent.tools.virtual.races.bounds import BoundsChecker
@@ -70,35 +68,12 @@ class FalseHint(Exception):
         self.detail = {"line": line}
 
 
-@dataclass
-class Logged:
-    """One launch as it happened."""
-
-    launch: Launch
-    kernel: Kernel
-    seconds: float = 0.0
-    fault: dict[str, Any] | None = None
-    traffic: Any = None
-    printed: str = ""
-    how: HowRun | None = None
-    """Which of its programs were interpreted together, and why not all."""
-    altered: dict[str, Any] | None = None
-    """Under `alter`: how many bytes were replaced, and operands of unknown origin."""
-    choices: Choices | None = None
-    """Where it was executed as it is: which way its conditions came out."""
-    fresh: Watch | None = None
-    """The same: what it loaded of fresh memory that nobody had written."""
-    stored: tuple[int, ...] = ()
-    """The same: the storages that it stored to, by their place in the request."""
-
-
-class Launcher:
-    """Holds the compiled kernels, the shared memory and the log of one candidate."""
+class Launcher(LaunchLog):
+    """Holds the shared memory of one candidate, and runs its launches on it."""
 
     def __init__(self, arena: int, target: GPUTarget, seconds: float) -> None:
+        super().__init__(target)
         self.interpreter = BatchedInterpreter()
-        self.kernels: list[Kernel] = []
-        self.log: list[Logged] = []
         self.mode: Mode = "execute"
         self.only: frozenset[int] | None = None
         """Indices of the launches, since the last reset, to which `poison` and `alter` apply; None: all."""
@@ -122,10 +97,6 @@ class Launcher:
         self.errs: int | None = None
         """The key of errors in what a GPU approximates; None: there are none."""
         self._errs_in_counting = secrets.randbits(32)
-        self._order_matters: set[int] = set()
-        self._undefined_lanes: set[int] = set()
-        self._float_sums: set[int] = set()
-        self._addresses_as_numbers: set[int] = set()
         self.replay: Replay | None = None
         """Where the forward is done once more, on values that the candidate does not hold."""
         self.places = random.Random(0)
@@ -133,16 +104,10 @@ class Launcher:
         self.whole_grids = False
         """Under `account` every program is counted."""
         self.arena = Arena(arena)
-        self._target = target
         self._seconds = self._seconds_left = seconds
         self._never_written = NeverWritten()
         self._unfilled: dict[int, AliasedRange] = {}
         self._counter: Any = None
-
-    def add(self, kernel: Kernel) -> int:
-        """Keep a compiled specialisation; returns its handle."""
-        self.kernels.append(kernel)
-        return len(self.kernels) - 1
 
     def launch(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one launch; a fault is logged and told."""
@@ -151,6 +116,8 @@ class Launcher:
         kernel = self.kernels[wanted.handle]
         x, y, z = wanted.grid
         check_grid(kernel.compiled.kernel, (x, y, z))
+        if kernel.compiled.metadata["maxnreg"]:
+            check_registers(kernel.compiled, self._facts(kernel.compiled).resident_programs)
         if kernel.compiled.metadata["launch_cooperative_grid"]:
             facts = self._facts(kernel.compiled)
             resident = facts.resident_programs * ceilings_for(f"sm_{self._target.arch}").sms
@@ -172,7 +139,10 @@ class Launcher:
         try:
             if altering is not None:
                 altering.launch_begins(launch, bound.storages)
+            kept = before(self, wanted)
             self._run(logged, bound, wanted.storages)
+            if kept is not None:
+                compare(self, kept, logged, wanted)
             if altering is not None:
                 logged.altered = altering.launch_ends(launch, bound.storages)
         except MemoryFault as fault:
@@ -247,76 +217,6 @@ class Launcher:
         if self._counter is not None:
             self._counter.clear()
 
-    def resources(self, handle: int) -> dict[str, int]:
-        """Registers and spills of a compiled kernel."""
-        facts = self._facts(self.kernels[handle].compiled)
-        return {"registers": facts.registers, "spills": facts.spills}
-
-    def code(self, handle: int, form: str) -> list[tuple[int | None, str]]:
-        """The instructions of a compiled kernel, `sass` or `ptx`, each with its source line."""
-        from kernelagent.tools.virtual.compiled.listing import instructions
-
-        compiled = self.kernels[handle].compiled
-        listed = instructions(compiled, "ptx" if form == "ptx" else "sass")
-        return [(item.line, item.text) for item in listed]
-
-    def _facts(self, compiled: Compiled) -> Any:
-        from kernelagent.tools.virtual.compiled.sass import facts_of_cubin
-
-        return facts_of_cubin(compiled.cubin, compiled.metadata, f"sm_{self._target.arch}")
-
-    def rows(self, with_facts: bool) -> list[dict[str, Any]]:
-        """The log as JSON; machine facts cost a disassembly a kernel."""
-        return [self._row(logged, with_facts) for logged in self.log]
-
-    def _row(self, logged: Logged, with_facts: bool) -> dict[str, Any]:
-        launch, compiled = logged.launch, logged.kernel.compiled
-        row: dict[str, Any] = {
-            "kernel": launch.kernel,
-            "line": launch.line,
-            "grid": list(launch.grid),
-            "options": launch.options,
-            "constexprs": {name: encode(value) for name, value in launch.constexprs.items()},
-            "tensors": [
-                {"name": t.name, "shape": list(t.shape), "dtype": t.dtype} for t in launch.tensors
-            ],
-            "metadata": to_data(dict(compiled.metadata)),
-            "compile_s": compiled.seconds,
-            "interpret_s": logged.seconds,
-            "handle": self.kernels.index(logged.kernel),
-        }
-        if logged.fault is not None:
-            row["fault"] = logged.fault
-        if logged.printed:
-            row["printed"] = logged.printed
-        if logged.how is not None:
-            row["interpreted"] = {
-                "together": logged.how.together,
-                "one_by_one": logged.how.alone,
-                "because": dict(logged.how.reasons),
-            }
-        if logged.altered is not None:
-            row["altered"] = logged.altered
-        if launch.pointees:
-            row["tables"] = True
-        if logged.choices is not None and logged.choices.seen:
-            row["choices"] = [[*choice, ways] for choice, ways in logged.choices.seen.items()]
-        if logged.fresh is not None and logged.fresh.loads:
-            row["unwritten"] = [[line, count] for line, count in logged.fresh.loads.items()]
-        if row["handle"] in self._order_matters:
-            row["order_matters"] = True
-        if row["handle"] in self._undefined_lanes:
-            row["undefined_lanes"] = True
-        if row["handle"] in self._float_sums:
-            row["float_sums"] = True
-        if row["handle"] in self._addresses_as_numbers:
-            row["addresses_as_numbers"] = True
-        if logged.traffic is not None:
-            row["traffic"] = to_data(logged.traffic)
-        if with_facts:
-            row["machine"] = to_data(self._facts(compiled))
-        return row
-
     def _run(self, logged: Logged, bound: Bound, storages: Sequence[StorageRow]) -> None:
         launch = logged.launch
         counting = self.mode == "account"
@@ -356,7 +256,7 @@ class Launcher:
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"
-        hints.false.clear()
+        hints.clear()
         sampling = counting and not self.whole_grids
         programs, share = sampled(launch, self.places) if sampling else (None, 1.0)
         if counting:
@@ -365,7 +265,8 @@ class Launcher:
         clock = Clock(launch, self._seconds_left, spent, projects=not counting)
         observers: list[Observer] = [clock]
         races = None
-        if self.watch_bounds:
+        # Beside the addresses of a tensor without contents there is no memory: what goes there would end this process.
+        if self.watch_bounds or any(row.empty for row in storages):
             observers.append(BoundsChecker())
         if self.watch_races and self.mode != "account":
             from kernelagent.tools.virtual.races.races import RaceChecker
@@ -382,7 +283,7 @@ class Launcher:
         began = time.perf_counter()
         handle = self.kernels.index(logged.kernel)
         try:
-            if self.in_turns is not None and handle in self._order_matters:
+            if self.in_turns is not None and handle in self.order_matters:
                 self._run_in_turns(logged, bound, self.in_turns)
                 return
             self.interpreter.run(
@@ -403,14 +304,14 @@ class Launcher:
             logged.how = self.interpreter.how
             logged.stored = () if stored is None else tuple(stored.numbers)
         if self.interpreter.order_matters or (races is not None and races.order_matters):
-            self._order_matters.add(handle)
+            self.order_matters.add(handle)
         if self.interpreter.undefined_lanes:
             self._undefined_lanes.add(handle)
         if self.interpreter.addresses_as_numbers:
             self._addresses_as_numbers.add(handle)
         if self.interpreter.float_sums and races is not None and races.updated_by_several:
             self._float_sums.add(handle)
-        if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):
+        if hints.false and logged.kernel.needs_hints(hints.where()):
             raise FalseHint(dict(hints.false))
         if counter is not None:
             logged.traffic = counter.result(launch)

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 from kernelagent.tools.calls.tensors import Malformed, dtype_of
-from kernelagent.tools.virtual.device.arena import ALIGNMENT, GAP, MOST_GAP
-from kernelagent.tools.virtual.device.fresh_memory import Fill
+from kernelagent.tools.virtual.device.storages.arena import ALIGNMENT, GAP, MOST_GAP
+from kernelagent.tools.virtual.device.storages.fresh_memory import Fill
 
 MOST_BYTES = 1 << 36
 """Address space that one launch may ask for; memory itself is bounded by the process's limit."""

@@ -12,14 +12,24 @@ import functools
 import importlib
 import linecache
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 import triton
+import triton.language as tl
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual.device.codec import decode
+from kernelagent.tools.virtual.device.codec import OF_A_LIBRARY, UNKNOWN, decode
+from kernelagent.tools.virtual.executor.definitions import (
+    Definition,
+    as_it_is,
+    definitions,
+    is_noinline,
+    of_constants,
+)
+from kernelagent.tools.virtual.executor.refused_helpers import stand_in, surely_named
 from kernelagent.tools.virtual.executor.vocabulary import (
     BUILTINS,
     Refused,
@@ -35,24 +45,6 @@ class UnknownKernel(Exception):
     """A kernel that is not written out in the candidate's source."""
 
 
-@dataclass(frozen=True)
-class Definition:
-    """One jit function as it stands in the text."""
-
-    node: ast.FunctionDef
-    scope: tuple[int, ...]
-    """Lines of the functions and classes around it, outermost first."""
-
-    @property
-    def name(self) -> str:
-        return self.node.name
-
-    @property
-    def line(self) -> int:
-        """Its first line, decorators included."""
-        return min([self.node.lineno, *(item.lineno for item in self.node.decorator_list)])
-
-
 class KernelSource:
     """The jit functions of one source text."""
 
@@ -64,9 +56,9 @@ class KernelSource:
             # The runner, which imports the text, says what is wrong with it.
             tree = ast.parse("")
         self._imports = _imports(tree)
-        self._definitions = tuple(_definitions(tree))
-        self._loaded: dict[str, KernelModule] = {}
         lines = [f"{line}\n" for line in text.split("\n")]
+        self._definitions = tuple(definitions(tree, lines))
+        self._loaded: dict[str, KernelModule] = {}
         linecache.cache[FILE_NAME] = (len(text), None, lines, FILE_NAME)
 
     def require_texts(self, texts: Iterable[Sequence[Any]]) -> None:
@@ -80,11 +72,18 @@ class KernelSource:
                     f"candidate's file"
                 )
 
-    def load(self, constants: Mapping[str, Any]) -> KernelModule:
-        """The kernels in a namespace that holds `constants` (as `codec.encode` wrote them)."""
-        key = repr(sorted((name, repr(value)) for name, value in constants.items()))
+    def load(
+        self, constants: Mapping[str, Any], fields: frozenset[str] = frozenset()
+    ) -> KernelModule:
+        """The kernels in a namespace that holds `constants` (as `codec.encode` wrote them).
+
+        `fields`: names that named tuples among the kernels' values have for what they hold.
+        """
+        key = repr(
+            (sorted(fields), sorted((name, repr(value)) for name, value in constants.items()))
+        )
         if key not in self._loaded:
-            self._loaded[key] = KernelModule(self._definitions, self._imports, constants)
+            self._loaded[key] = KernelModule(self._definitions, self._imports, constants, fields)
         return self._loaded[key]
 
 
@@ -113,52 +112,84 @@ class KernelModule:
     definitions: tuple[Definition, ...]
     imports: Mapping[str, Any]
     constants: Mapping[str, Any]
-    _spaces: dict[tuple[int, ...], dict[str, Any]] = field(default_factory=dict)
+    fields: frozenset[str] = frozenset()
+    _spaces: dict[tuple[tuple[int, ...], bool], dict[str, Any]] = field(default_factory=dict)
+    """By the functions and classes around a definition, and whether it is of constants: kernels see no plain functions."""
     _made: dict[tuple[str, int], JITFunction[Any]] = field(default_factory=dict)
     _refused: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        later = {
-            name: reported for name, reported in self.constants.items() if _names_function(reported)
-        }
-        decoded = {n: decode(t, self.function) for n, t in self.constants.items() if n not in later}
+        self.imports = _as_in_the_process(self.imports, self.constants)
+        values = {n: t for n, t in self.constants.items() if not _is_named(t)}
+        later = {name: reported for name, reported in values.items() if _names_function(reported)}
+        decoded = {n: decode(t, self.function) for n, t in values.items() if n not in later}
         for definition in self.definitions:
-            space = self._spaces.setdefault(definition.scope, self._space(decoded))
+            plain = definition.helps or of_constants(definition.node) is not None
+            space = self._spaces.setdefault((definition.scope, plain), self._space(decoded))
             key = definition.name, definition.line
             try:
-                self._made[key] = _made(definition, self.imports, space)
+                self._made[key] = _made(definition, self.imports, space, self.fields)
             except (Refused, NameError, OSError, TypeError, ValueError) as error:
                 self._refused[key] = str(error)
         for definition in sorted(self.definitions, key=lambda definition: len(definition.scope)):
-            for scope, space in self._spaces.items():
-                if (
-                    scope[: len(definition.scope)] == definition.scope
-                    and (definition.name, definition.line) in self._made
-                ):
-                    space[definition.name] = self._made[definition.name, definition.line]
+            key = definition.name, definition.line
+            value = self._made[key] if key in self._made else stand_in(self._why(key))
+            for (scope, plain), space in self._spaces.items():
+                reaches = plain or not definition.helps
+                if reaches and scope[: len(definition.scope)] == definition.scope:
+                    space[definition.name] = value
+        for name, reported in self.constants.items():
+            if isinstance(reported, dict) and OF_A_LIBRARY in reported and name in self.imports:
+                # Triton's own takes the place of what the text defines by that name.
+                for space in self._spaces.values():
+                    space[name] = self.imports[name]
         for name, reported in later.items():
-            value = decode(reported, self.function)
+            value = decode(reported, self._called)
             for space in self._spaces.values():
                 space[name] = value
+        # A name has here what it has in the process, whatever else the text defines by it.
+        for name in (name for name, reported in self.constants.items() if _is_named(reported)):
+            for space in self._spaces.values():
+                if name in self.imports:
+                    space[name] = self.imports[name]
+                else:
+                    space.pop(name, None)
+
+    @property
+    def _keys(self) -> list[tuple[str, int]]:
+        return [(item.name, item.line) for item in self.definitions]
 
     def _space(self, decoded: Mapping[str, Any]) -> dict[str, Any]:
         return {"__builtins__": BUILTINS, "__name__": "kernels", **self.imports, **decoded}
 
     def function(self, name: str, line: int) -> JITFunction[Any]:
         """The kernel `name` whose text begins at `line`; raises `UnknownKernel` or `Refused`."""
+        key = self._known(name, line)
+        for reached in self._reached(key):
+            if reached in self._refused:
+                raise Refused(self._why(reached))
+        return self._made[key]
+
+    def _called(self, name: str, line: int) -> Any:
+        """What a kernel finds by that function's name; raises `UnknownKernel`."""
+        key = self._known(name, line)
+        return self._made[key] if key in self._made else stand_in(self._why(key))
+
+    def _known(self, name: str, line: int) -> tuple[str, int]:
         key = name, line
-        if key not in self._made and key not in self._refused:
+        helps = {(item.name, item.line) for item in self.definitions if item.helps}
+        if (key not in self._made and key not in self._refused) or key in helps:
             raise UnknownKernel(
                 f"the kernel `{name}` is not written out at line {line} of the candidate's file; "
                 f"kernels must be plain @triton.jit functions in its text"
             )
-        for reached in self._reached(key):
-            if reached in self._refused:
-                raise Refused(f"`{reached[0]}`: {self._refused[reached]}")
-        return self._made[key]
+        return key
+
+    def _why(self, key: tuple[str, int]) -> str:
+        return f"`{key[0]}`: {self._refused[key]}"
 
     def _reached(self, start: tuple[str, int]) -> set[tuple[str, int]]:
-        """The function and those its text names, directly or through others."""
+        """The function and those its text names outside of branches, directly or through others."""
         reached, waiting = set(), [start]
         while waiting:
             key = waiting.pop()
@@ -166,15 +197,28 @@ class KernelModule:
                 continue
             reached.add(key)
             node = next(item.node for item in self.definitions if (item.name, item.line) == key)
-            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-            waiting += [(d.name, d.line) for d in self.definitions if d.name in names]
+            waiting += [key for name in sorted({*surely_named(node)}) for key in self._meant(name)]
         return reached
+
+    def _meant(self, name: str) -> list[tuple[str, int]]:
+        """The definitions that a name may stand for: the one it has where the kernels are launched, else all of it."""
+        reported = self.constants.get(name)
+        if isinstance(reported, dict) and "function" in reported:
+            found, line = reported["function"]
+            return [key for key in self._keys if key == (str(found), int(line))]
+        if _is_named(reported):
+            return []
+        return [key for key in self._keys if key[0] == name]
 
 
 def _made(
-    definition: Definition, imports: Mapping[str, Any], space: dict[str, Any]
+    definition: Definition,
+    imports: Mapping[str, Any],
+    space: dict[str, Any],
+    fields: frozenset[str],
 ) -> JITFunction[Any]:
-    check(definition.node, imports)
+    maker = as_it_is if definition.helps else of_constants(definition.node)
+    check(definition.node, imports, of_constants=maker is not None, fields=fields)
     node = ast.FunctionDef(
         name=definition.node.name,
         args=_plain_arguments(definition.node.args, imports),
@@ -185,17 +229,25 @@ def _made(
     )
     tree = ast.Module([ast.copy_location(node, definition.node)], type_ignores=[])
     exec(compile(ast.fix_missing_locations(tree), FILE_NAME, "exec", dont_inherit=True), space)
-    if _is_constexpr(definition.node):
+    space[definition.name].__qualname__ = definition.qualified
+    if maker is not None and definition.bound_again:
+        # Python calls what the name stands for, and Triton would compile its answers.
+        raise Refused(
+            f"line {definition.node.lineno}: `{definition.name}` stands for something else, too: give what a kernel "
+            f"has computed at compile time a name of its own"
+        )
+    if maker is not None:
         # Computes at compile time, on the numbers it is given; its text has passed the same check.
         for default in (*definition.node.args.defaults, *definition.node.args.kw_defaults):
             if default is not None and not _is_fixed(default):
                 raise Refused(
                     f"line {default.lineno}: `{ast.unparse(default)}` as a default of the "
-                    f"constexpr_function `{definition.name}` keeps what one call leaves in it for the next"
+                    f"function of constants `{definition.name}` keeps what one call leaves in it for the next"
                 )
-        return triton.constexpr_function(without_memory(space[definition.name]))
+        function = space[definition.name]
+        return maker(function if definition.helps else without_memory(function))
     made: JITFunction[Any] = triton.jit(
-        space[definition.name], noinline=_is_noinline(definition.node)
+        space[definition.name], noinline=is_noinline(definition.node)
     )
     text = made.parse().body[0]
     if ast.dump(ast.Module(text.body, [])) != ast.dump(ast.Module(definition.node.body, [])):
@@ -210,12 +262,15 @@ def _made(
     return made
 
 
+_MADE_ANEW = (
+    ast.List, ast.ListComp, ast.Call, ast.NamedExpr, ast.Dict, ast.DictComp, ast.Set, ast.SetComp,
+    ast.GeneratorExp,
+)  # fmt: skip
+
+
 def _is_fixed(default: ast.expr) -> bool:
     """Whether every call finds this default the same: it is neither a list nor made by a call."""
-    return not any(
-        isinstance(part, ast.List | ast.ListComp | ast.Call | ast.NamedExpr)
-        for part in ast.walk(default)
-    )
+    return not any(isinstance(part, _MADE_ANEW) for part in ast.walk(default))
 
 
 def without_memory(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -227,19 +282,32 @@ def without_memory(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         reached = function.__globals__
-        lists = {name: value for name, value in reached.items() if isinstance(value, list)}
+        lists = {
+            name: value
+            for name, value in reached.items()
+            if name != "__builtins__" and _holds_a_table(value)
+        }
         before = copy.deepcopy((args, kwargs, lists))
         result = function(*args, **kwargs)
         kept = copy.deepcopy(result)
         again = function(*args, **kwargs)
         if (args, kwargs, lists) != before or again != kept:
             raise ValueError(
-                f"the constexpr_function `{function.__name__}` changes a list that its next call finds "
+                f"the function of constants `{function.__name__}` changes a list that its next call finds "
                 f"changed; what it returns must follow from its arguments"
             )
         return kept
 
     return called
+
+
+def _holds_a_table(value: Any) -> bool:
+    """Whether a call may change it, or what is in it."""
+    if isinstance(value, tuple):
+        return any(map(_holds_a_table, value))
+    if isinstance(value, tl.constexpr):
+        return _holds_a_table(value.value)
+    return isinstance(value, list | dict | set)
 
 
 def _plain_arguments(arguments: ast.arguments, imports: Mapping[str, Any]) -> ast.arguments:
@@ -266,59 +334,29 @@ def _plain_arguments(arguments: ast.arguments, imports: Mapping[str, Any]) -> as
     )
 
 
-def _is_noinline(node: ast.FunctionDef) -> bool:
-    return any(
-        word.arg == "noinline" and isinstance(word.value, ast.Constant) and bool(word.value.value)
-        for decorator in node.decorator_list
-        if isinstance(decorator, ast.Call)
-        for word in decorator.keywords
-    )
+def _is_named(encoded: Any) -> bool:
+    return isinstance(encoded, dict) and not encoded.keys().isdisjoint({OF_A_LIBRARY, UNKNOWN})
+
+
+def _as_in_the_process(imports: Mapping[str, Any], constants: Mapping[str, Any]) -> dict[str, Any]:
+    """What names of Triton's and `math`'s mean where the kernels are launched: the text may bind one several times."""
+    result = dict(imports)
+    for name, encoded in constants.items():
+        # A value of the process's own takes the place of what the text imports by that name.
+        result.pop(name, None)
+        if isinstance(encoded, dict) and OF_A_LIBRARY in encoded:
+            module_name, member = encoded[OF_A_LIBRARY]
+            module = _module(str(module_name))
+            value = getattr(module, str(member), None) if member else module
+            if value is not None and may_be_named(value):
+                result[name] = value
+    return result
 
 
 def _names_function(encoded: Any) -> bool:
     if isinstance(encoded, dict):
         return "function" in encoded or any(map(_names_function, encoded.values()))
     return isinstance(encoded, list) and any(map(_names_function, encoded))
-
-
-def _definitions(tree: ast.Module) -> Iterator[Definition]:
-    wrapped = {
-        call.args[0].id
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call)
-        and _is_jit(call.func)
-        and call.args
-        and isinstance(call.args[0], ast.Name)
-    }
-
-    def below(node: ast.AST, scope: tuple[int, ...]) -> Iterator[Definition]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.FunctionDef) and (
-                any(map(_is_jit, child.decorator_list))
-                or child.name in wrapped
-                or _is_constexpr(child)
-            ):
-                yield Definition(child, scope)
-            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                yield from below(child, (*scope, child.lineno))
-            else:
-                yield from below(child, scope)
-
-    return below(tree, ())
-
-
-def _is_constexpr(node: ast.FunctionDef) -> bool:
-    names = (
-        item.attr if isinstance(item, ast.Attribute) else getattr(item, "id", "")
-        for item in node.decorator_list
-    )
-    return "constexpr_function" in names
-
-
-def _is_jit(node: ast.expr) -> bool:
-    if isinstance(node, ast.Call):
-        return _is_jit(node.func)
-    return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "jit"
 
 
 def _imports(tree: ast.Module) -> dict[str, Any]:
@@ -354,12 +392,13 @@ def _imported_from(name: str, aliases: list[ast.alias]) -> dict[str, Any]:
     return result
 
 
+_KNOWN = {"math": math, "triton": triton, "torch": torch, "torch.version": torch.version}
+
+
 def _module(name: str) -> Any:
     """A module kernels may use; importing others would run code that only the candidate asked for."""
-    if name == "math":
-        return math
-    if name == "triton":
-        return triton
+    if name in _KNOWN:
+        return _KNOWN[name]
     if not f"{name}.".startswith("triton.language."):
         return None
     try:

@@ -1,7 +1,7 @@
 """Hints to the compiler (`tl.multiple_of`, `max_contiguous`, `max_constancy`): do they hold for the values?
 
-A false hint matters only if it changes the machine code. Lines with false hints are recorded; the launcher
-compiles the kernel without them and refuses it only if the code differs.
+A false hint matters only if it changes the machine code. Lines with false hints are recorded, with the axes of a block
+for which they are false; the launcher compiles the kernel without these and refuses it only if the code differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import triton.language as tl
 
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.compiled.synchronising import line_now
-from kernelagent.tools.virtual.device.arena import ALIGNMENT
+from kernelagent.tools.virtual.device.storages.arena import ALIGNMENT
 
 NAMES = ("multiple_of", "max_contiguous", "max_constancy")
 
@@ -27,6 +27,16 @@ class Hints:
     watched: bool = False
     false: dict[int, str] = field(default_factory=dict)
     """By the candidate's line: what does not hold."""
+    axes: dict[int, frozenset[int]] = field(default_factory=dict)
+    """By the line: for which axes it does not."""
+
+    def clear(self) -> None:
+        self.false.clear()
+        self.axes.clear()
+
+    def where(self) -> frozenset[tuple[int, int]]:
+        """Lines and axes of what does not hold."""
+        return frozenset((line, axis) for line, axes in self.axes.items() for axis in axes)
 
     def look(self, name: str, tensor: Any, values: Any, data: Array) -> None:
         """`data`: the tensor's values as (programs, *shape), of the programs that run."""
@@ -42,13 +52,13 @@ class Hints:
                 numbers = [min(number, ALIGNMENT) for number in numbers]
         if data.ndim - 1 < len(numbers):
             data = data.reshape(data.shape[0], *([1] * len(numbers)))
-        axes = zip(_by_axis(data, len(numbers)), numbers, strict=True)
-        if all(holds(name, rows, number, step) for rows, number in axes):
-            return
+        axes = enumerate(zip(_by_axis(data, len(numbers)), numbers, strict=True))
+        false = frozenset(at for at, (rows, number) in axes if not holds(name, rows, number, step))
         line = line_now()
-        if line is not None:
+        if false and line is not None:
             shown = ", ".join(map(str, numbers))
             self.false.setdefault(line, f"tl.{name}(..., [{shown}])")
+            self.axes[line] = self.axes.get(line, frozenset()) | false
 
 
 def _by_axis(data: Array, rank: int) -> Sequence[Array]:

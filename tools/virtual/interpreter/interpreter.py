@@ -18,10 +18,10 @@ from triton.runtime.jit import JITFunction
 
 from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.arithmetic import numerics
-from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
 from kernelagent.tools.virtual.compiled.code_regions import Regions
 from kernelagent.tools.virtual.executor.launch import Launch, Observer
 from kernelagent.tools.virtual.interpreter.language import Language
+from kernelagent.tools.virtual.operations.builder import RepairedBuilder
 from kernelagent.tools.virtual.provenance.journal import Doubts, Journal
 
 Program = tuple[int, int, int]
@@ -95,7 +95,7 @@ class Interpreter:
     ) -> Iterator[Callable[[Program], None]]:
         """Inside, what is given runs one program; the observers hear of it."""
         with self._language.active():
-            kernel = self._language.function(function)
+            kernel = self._language.function(function, arguments)
             values = argument_values(function, arguments)
             self.builder.set_grid_dim(*launch.grid)
             self.builder.threads = launch.threads
@@ -111,7 +111,7 @@ class Interpreter:
                     self.builder.count_chains(1)
                     doubts = self.builder.memory.own.overwrites.doubts
                     if journal is not None and doubts.fault is not None:
-                        with self._unwatched():
+                        with self.builder.unheard():
                             journal.require_unused(doubts, lambda: kernel(**values))
 
             yield run
@@ -129,23 +129,12 @@ class Interpreter:
             memory.journal = memory.own.overwrites.journal = None
 
     @contextlib.contextmanager
-    def _unwatched(self) -> Iterator[None]:
-        """Nobody hears of what a program does inside."""
-        builder, memory = self.builder, self.builder.memory
-        kept = builder.count, builder.choices, memory.observers, memory.own.watched
-        builder.count, builder.choices, memory.observers, memory.own.watched = None, None, (), False
-        try:
-            yield
-        finally:
-            builder.count, builder.choices, memory.observers, memory.own.watched = kept
-
-    @contextlib.contextmanager
     def prepared_together(
         self, function: JITFunction[Any], arguments: Mapping[str, Any], launch: Launch
     ) -> Iterator[Callable[[], None]]:
         """Inside, what is given runs the program that the builder's `grid_idx` names."""
         with self._language.active():
-            kernel = self._language.function(function)
+            kernel = self._language.function(function, arguments)
             values = argument_values(function, arguments)
             self.builder.set_grid_dim(*launch.grid)
             self.builder.threads = launch.threads
@@ -248,7 +237,9 @@ def _converted(value: Any) -> Any:
     if isinstance(value, float):
         return tl.tensor(stock.TensorHandle(np.array([value], np.float32), tl.float32), tl.float32)
     if isinstance(value, tuple):
-        return tl.tuple([_converted(item) for item in value])
+        items = [_converted(item) for item in value]
+        kinds = [item.type if hasattr(item, "type") else tl.constexpr(item).type for item in items]
+        return tl.tuple(items, tl.tuple_type(kinds, getattr(value, "_fields", None)))
     return triton_versions.converted(value)
 
 

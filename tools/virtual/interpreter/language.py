@@ -10,8 +10,9 @@ import contextlib
 import inspect
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,17 @@ from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
 from kernelagent.tools.virtual import triton_versions
-from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
+from kernelagent.tools.virtual.arithmetic.orders import ORDER
 from kernelagent.tools.virtual.arithmetic.reductions import Reduction, Scan
+from kernelagent.tools.virtual.cost.combining import Combining, combining_clocks
 from kernelagent.tools.virtual.interpreter import hints, loops, shortcuts
+from kernelagent.tools.virtual.interpreter.mapping import Mapped
 from kernelagent.tools.virtual.kernel_text import conditions, merges
+from kernelagent.tools.virtual.kernel_text.branches import PLAIN, Constants, asked
 from kernelagent.tools.virtual.kernel_text.joined import follow
+from kernelagent.tools.virtual.kernel_text.lines import NAME
 from kernelagent.tools.virtual.kernel_text.loaded import Given
+from kernelagent.tools.virtual.operations.builder import RepairedBuilder
 
 
 class Language:
@@ -36,12 +42,14 @@ class Language:
 
     reduction: type[Reduction] = Reduction
     scan: type[Scan] = Scan
+    mapped: type[Mapped] = Mapped
 
     def __init__(self, builder: RepairedBuilder | None = None) -> None:
         self.builder = builder or RepairedBuilder()
         self.semantic = shortcuts.QuickSemantic(self.builder)
         self.logic = self.make_logic()
-        self._rewritten: dict[int, tuple[JITFunction[Any], Callable[..., Any]]] = {}
+        self._rewritten: dict[tuple[int, str], tuple[JITFunction[Any], Callable[..., Any]]] = {}
+        self._asked: dict[int, frozenset[str]] = {}
         self._given: Given = {}
         self._interpreted: dict[int, Any] = {}
         self._forward: list[tuple[Any, str, Any]] = []
@@ -64,13 +72,33 @@ class Language:
                 else:
                     setattr(owner, name, value)
 
-    def function(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
-        """The kernel as Python code whose assignments and comparisons go through the semantics."""
-        known = self._rewritten.get(id(kernel))
+    def function(
+        self, kernel: JITFunction[Any], arguments: Mapping[str, Any] = MappingProxyType({})
+    ) -> Callable[..., Any]:
+        """The kernel as Python code whose assignments and comparisons go through the semantics.
+
+        `arguments`: of the launch; which branches it takes is known of those that are compiled in.
+        """
+        constants = self._constants(kernel, arguments)
+        key = id(kernel), repr(sorted(constants.items()))
+        known = self._rewritten.get(key)
         if known is None:
-            known = kernel, self._rewrite(kernel)
-            self._rewritten[id(kernel)] = known
+            known = kernel, self._rewrite(kernel, constants)
+            self._rewritten[key] = known
         return known[1]
+
+    def _constants(self, kernel: JITFunction[Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The plain ones that the kernel's branches ask for."""
+        if not arguments:
+            return {}
+        names = self._asked.get(id(kernel))
+        if names is None:
+            names = self._asked[id(kernel)] = asked(kernel.parse().body[0])
+        compiled_in = {p.name for p in kernel.params if p.is_constexpr and p.name in names}
+        values = {name: arguments[name] for name in compiled_in & arguments.keys()}
+        # What is compiled in may come as an object that says so.
+        plain = {name: getattr(value, "value", value) for name, value in values.items()}
+        return {name: value for name, value in plain.items() if isinstance(value, PLAIN)}
 
     def make_logic(self) -> loops.Logic:
         """What rewritten control flow asks."""
@@ -82,12 +110,12 @@ class Language:
     def rewrite_control(self, definition: ast.FunctionDef) -> None:
         """Change the text further, in place; here it runs as it stands."""
 
-    def _rewrite(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
+    def _rewrite(self, kernel: JITFunction[Any], constants: Constants) -> Callable[..., Any]:
         tree = kernel.parse()
         file, line = triton_versions.place_of(kernel)
         own = not kernel.fn.__module__.startswith(_OF_TRITON)
         if own:
-            self._note_conditions(kernel, tree.body[0], line)
+            self._note_conditions(kernel, tree.body[0], line, constants)
         tree = stock.ASTTransformer().visit(tree)
         definition = tree.body[0]
         definition.decorator_list = []
@@ -105,7 +133,7 @@ class Language:
         known = self.logic.scope().items()
         scope |= {name: value for name, value in known if name not in scope}
         scope |= triton_versions.names_in_rewritten_code(self.semantic)
-        scope[loops.NAME] = self.logic
+        scope[NAME] = self.logic
         exec(compile(tree, file, "exec"), scope)
         function: Callable[..., Any] = scope[kernel.fn.__name__]
         original = inspect.signature(kernel.fn).parameters
@@ -117,18 +145,21 @@ class Language:
         }
         return function
 
-    def _note_conditions(self, kernel: JITFunction[Any], body: ast.FunctionDef, line: int) -> None:
+    def _note_conditions(
+        self, kernel: JITFunction[Any], body: ast.FunctionDef, line: int, constants: Constants
+    ) -> None:
         """Have noted which way its conditions come out, and which of its operations change nothing."""
         scope = kernel.get_capture_scope()
         given = self._given.get(id(kernel), (kernel, frozenset()))[1]
-        outcome = merges.Merges(body, line, scope, given)
-        conditions.mark(body, line, scope, given)
+        outcome = merges.Merges(body, line, scope, given, constants)
+        conditions.mark(body, line, scope, given, constants)
         outcome.put()
         for key, (function, names) in outcome.given_further.items():
             known = self._given.get(key, (function, frozenset()))[1]
             if not names <= known:
                 # Where another kernel has called it without data, it is rewritten once more.
-                self._rewritten.pop(key, None)
+                for rewritten in [item for item in self._rewritten if item[0] == key]:
+                    del self._rewritten[rewritten]
             self._given[key] = function, known | names
 
     # the patches
@@ -147,9 +178,17 @@ class Language:
             scope.set_attr(language, "static_range", loops.static)
         for owner in (tl.math, tl.core.tensor_descriptor_base, cuda_libdevice, cuda_functions):
             self._builtins(owner, scope)
-        for name, method in (("reduce", self._reduce), ("associative_scan", self._scan)):
+        for name, method in (
+            ("reduce", self._reduce),
+            ("associative_scan", self._scan),
+            ("map_elementwise", self._map),
+        ):
             for owner in (tl, tl.core, tl.tensor):
-                scope.set_attr(owner, name, _free(method))
+                if hasattr(owner, name):
+                    self._interpreted[id(getattr(owner, name))] = function = _free(method)
+                    scope.set_attr(owner, name, function)
+        for name, member in inspect.getmembers(tl.tensor, lambda m: isinstance(m, JITFunction)):
+            scope.set_attr(tl.tensor, name, shortcuts.as_method(member))
         scope.set_attr(stock, "_get_np_dtype", shortcuts.memoised_dtype(stock._get_np_dtype))
         block, tensor = tl.block_type, tl.tensor
         scope.set_attr(tensor, "__bool__", self._decided(tensor.__bool__))
@@ -159,6 +198,8 @@ class Language:
         scope.set_attr(tl.tuple, "__eq__", shortcuts.tuple_eq(tl.tuple.__eq__))
         unwrap = shortcuts.unwrap_if_constexpr(tl.core._unwrap_if_constexpr)
         scope.set_attr(tl.core, "_unwrap_if_constexpr", unwrap)
+        for name in shortcuts.BINARY & vars(tl.constexpr).keys():
+            scope.set_attr(tl.constexpr, name, shortcuts.of_tensors(vars(tl.constexpr)[name]))
         scope.set_attr(stock, "interpreter_semantic", self.semantic)
         scope.set_attr(JITFunction, "__call__", _free(self._call))
         self._stubs(scope)
@@ -190,9 +231,10 @@ class Language:
         """`tensor.__bool__`: a branch waits for the number that decides it."""
 
         def truth(item: Any) -> bool:
-            if self.builder.flow.on and not item.type.is_block():
+            decides = self.builder.decides
+            if self.builder.flow.on and (decides or not item.type.is_block()):
                 self.builder.flow.waits_for(item.handle)
-            return slow(item)
+            return slow(item) if decides is None else bool(decides(item.handle.data != 0))
 
         return truth
 
@@ -248,7 +290,8 @@ class Language:
         operation.uncounted = self._uncounted
         self._count_elements(input)
         result = operation.apply(input)
-        self.builder.flow.exchanged(_listed(input), _listed(result))
+        clocks = _clocks("reduce", input, axis) if self.builder.flow.on else 0
+        self.builder.flow.exchanged(_listed(input), _listed(result), clocks)
         return result
 
     def _scan(
@@ -263,8 +306,14 @@ class Language:
         operation.uncounted = self._uncounted
         self._count_elements(input)
         result = operation.apply(input)
-        self.builder.flow.exchanged(_listed(input), _listed(result))
+        clocks = _clocks("scan", input, axis) if self.builder.flow.on else 0
+        self.builder.flow.exchanged(_listed(input), _listed(result), clocks)
         return result
+
+    def _map(self, scalar_fn: Any, *given: Any, pack: Any = 1, **_: Any) -> Any:
+        blocks = self.semantic.broadcast_tensors(*map(self.semantic.to_tensor, given))
+        number = pack.value if isinstance(pack, tl.constexpr) else pack
+        return self.mapped(self.builder, self.function(scalar_fn), number).of(blocks)
 
     @contextlib.contextmanager
     def _uncounted(self) -> Iterator[None]:
@@ -284,6 +333,19 @@ class Language:
                 self.builder.lanes(first.handle.data),
                 str(kind),
             )
+
+
+def _clocks(what: Combining, operand: Any, axis: Any) -> int:
+    """What the threads of the compiled kernel take to combine these; 0 where it is not known which has what."""
+    first = _listed(operand)[0]
+    shape = tuple(int(size) for size in first.shape)
+    along = axis.value if isinstance(axis, tl.constexpr) else axis
+    held = ORDER.layouts.bits(shape, None if along is None else int(along) % max(1, len(shape)))
+    if held is None:
+        return 0
+    in_one = what == "reduce" and not first.dtype.is_floating()
+    sizes = len(held.registers), len(held.lanes), len(held.warps)
+    return combining_clocks(what, *sizes, in_one=in_one)
 
 
 def _listed(tensors: Any) -> list[Any]:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
-import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
+from triton.runtime.jit import JITFunction
 
+from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.compiled.code_regions import Side
 from kernelagent.tools.virtual.kernel_text import joined
 from kernelagent.tools.virtual.kernel_text.choices import Choice
 from kernelagent.tools.virtual.kernel_text.effects import Effects
+from kernelagent.tools.virtual.kernel_text.lines import NAME, frame_now
 
-NAME = "__logic"
 """What rewritten kernels call these by."""
+
+
+_AS_THEY_ARE = (bool, int, float, str, type(None), tl.dtype, JITFunction)
+"""Kinds of constants that no `tl.constexpr` is around."""
 
 
 class Unset:
@@ -92,6 +96,10 @@ def bounds_of(semantic: Any, *arguments: Any, **options: Any) -> tuple[list[Any]
     return [item.handle.data for item in tensors], kind
 
 
+def _first(data: Array) -> Any:
+    return data.reshape(-1)[0]
+
+
 def _is_none(value: Any) -> bool:
     return isinstance(value, tl.constexpr) and value.value is None
 
@@ -113,7 +121,8 @@ class Logic(Effects):
         parts, dtype = bounds_of(self.semantic, *arguments, **options)
         self.semantic.builder.goes_round_by(*self.bounds_held(arguments, options))
         width = stock._get_np_dtype(dtype)
-        for value in builtins.range(*(int(item.reshape(-1)[0]) for item in parts)):
+        number = self.semantic.builder.decides or _first
+        for value in builtins.range(*(int(number(item)) for item in parts)):
             self.semantic.builder.step("round")
             yield tl.tensor(stock.TensorHandle(np.array([value], dtype=width), dtype), dtype)
 
@@ -160,6 +169,19 @@ class Logic(Effects):
         if self.semantic.builder.options.debug:
             return self.asked(line, text, by_data, value)
         return value
+
+    def bound(self, value: Any) -> Any:
+        """What an annotated assignment or a `:=` binds: of a number a tensor, as a plain assignment does."""
+        return self.semantic.to_tensor(value, False)
+
+    def constant(self, held: Any) -> Any:
+        """`held.value`: what the compiler has in a `tl.constexpr` stands here as it is."""
+        return held if isinstance(held, _AS_THEY_ARE) else held.value
+
+    def choose(self, test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+        """`body() if test else orelse()`, a tensor where the test is one."""
+        value = body() if test else orelse()
+        return self.semantic.to_tensor(value) if isinstance(test, tl.tensor) else value
 
     def again(self, test: Any) -> Any:
         """The condition of a `while`, asked for each of its rounds."""
@@ -227,6 +249,8 @@ class LogicRewriter(ast.NodeTransformer):
 
     def __init__(self, line: int | None = None) -> None:
         self._before = None if line is None else line - 1
+        self._constants: set[str] = set()
+        """Names whose next assignment binds a number as it is: they were declared `tl.constexpr`."""
 
     def _noted(self, node: ast.For | ast.While | ast.If, side: Side) -> None:
         """That one side of the statement was begun."""
@@ -262,6 +286,46 @@ class LogicRewriter(ast.NodeTransformer):
         node.test = ast.copy_location(call("again", [node.test]), node.test)
         return node
 
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        target, made = node.targets[0], node.value
+        if isinstance(target, ast.Name) and target.id in self._constants:
+            self._constants.remove(target.id)
+            # Triton's own rewriting has put the value into a call that makes a tensor of it.
+            assert isinstance(made, ast.Call)
+            node.value = made.args[0]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        constant = ast.unparse(node.annotation).split(".")[-1] == "constexpr"
+        if node.value is not None and not constant:
+            made = ast.Assign([node.target], call("bound", [node.value]))
+            return ast.copy_location(made, node)
+        if node.value is None and constant and isinstance(node.target, ast.Name):
+            self._constants.add(node.target.id)
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
+        self.generic_visit(node)
+        node.value = ast.copy_location(call("bound", [node.value]), node.value)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr == "value" and isinstance(node.ctx, ast.Load):
+            return ast.copy_location(call("constant", [node.value]), node)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        named = any(isinstance(part, ast.NamedExpr) for part in ast.walk(node))
+        self.generic_visit(node)
+        if named:
+            # In a function of its own it would bind a name of that function's.
+            return node
+        sides = [deferred(node.body), deferred(node.orelse)]
+        return ast.copy_location(call("choose", [node.test, *sides]), node)
+
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):
             return node
@@ -278,9 +342,7 @@ class LogicRewriter(ast.NodeTransformer):
 
 def place_now() -> str:
     """Line and column of what the rewritten text does now."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and NAME not in frame.f_globals:
-        frame = frame.f_back
+    frame = frame_now()
     if frame is None:
         return ""
     positions = frame.f_code.co_positions()

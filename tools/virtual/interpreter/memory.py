@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import torch
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from kernelagent.tools.virtual.arithmetic.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
+from kernelagent.tools.virtual.arithmetic.numerics import FP8, Array
 from kernelagent.tools.virtual.compiled.synchronising import line_now
 from kernelagent.tools.virtual.executor.launch import AccessKind, MemoryFault, Observer
+from kernelagent.tools.virtual.interpreter.atomics import Combine, bf16_atomic, read, updated
 from kernelagent.tools.virtual.provenance.journal import Journal
 from kernelagent.tools.virtual.provenance.never_written import Watch
 from kernelagent.tools.virtual.races.lane_order import LaneOrder, Update, meet
@@ -27,7 +26,6 @@ _ORDER = _native.MEM_SEMANTIC
 ACQUIRING = (_ORDER.ACQUIRE, _ORDER.ACQUIRE_RELEASE)
 RELEASING = (_ORDER.RELEASE, _ORDER.ACQUIRE_RELEASE)
 _POISON_INT = 0x5A5A5A5A5A5A5A5B
-Combine = Callable[[Array, Array], Array]
 
 
 class Turn(Protocol):
@@ -131,11 +129,11 @@ class Memory:
                 self.fresh.loaded(pointers, mask, values.dtype.itemsize)
             self.fresh.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
-            return _read(pointers, mask, values.dtype)
+            return read(pointers, mask, values.dtype)
         if self.mode == "poison" and not (exchange and kind.is_int()):
             # An integer exchange may release a lock as well as store a result; a kernel that spins forever
             # on a poisoned lock would say nothing.
-            old = _read(pointers, mask, values.dtype)
+            old = read(pointers, mask, values.dtype)
             _native.store(pointers, poisoned(np.array(values), kind), mask)
             return old
 
@@ -197,7 +195,7 @@ class Memory:
             self.fresh.loaded(pointers, mask, values.dtype.itemsize)
             self.fresh.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
-            return _read(pointers, mask, values.dtype)
+            return read(pointers, mask, values.dtype)
         if self.journal is not None:
             self.journal.changing(b"swap", pointers, mask, values, np.asarray(expected))
         before = self._before(pointers, mask, values.dtype)
@@ -218,11 +216,11 @@ class Memory:
     def _before(self, pointers: Array, mask: Array, kind: Any) -> Array | None:
         """What an atomic finds, where it is of interest what it changes."""
         wanted = self.own.watched and self.mode == "execute"
-        return _read(pointers, mask, kind) if wanted else None
+        return read(pointers, mask, kind) if wanted else None
 
     def _updated(self, pointers: Array, mask: Array, before: Array, done: Atomic) -> None:
         unsigned = f"u{before.dtype.itemsize}"
-        after = _read(pointers, mask, before.dtype)
+        after = read(pointers, mask, before.dtype)
         changed = np.asarray(after.view(unsigned) != before.view(unsigned))
         self.own.updated(pointers, mask, before.dtype.itemsize, done, changed)
 
@@ -318,48 +316,6 @@ def poisoned(values: Array, kind: Any) -> Array:
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     pattern = np.array(_POISON_INT & ((1 << bits) - 1), dtype=np.uint64).astype(unsigned)
     return np.full(values.shape, pattern.view(values.dtype), dtype=values.dtype)
-
-
-def _read(pointers: Array, mask: Array, kind: Any) -> Array:
-    values: Array = _native.load(pointers, mask, np.zeros(pointers.shape, dtype=kind), kind)
-    return values
-
-
-def updated(operation: Any, pointers: Array, values: Array, mask: Array, order: Any) -> Array:
-    """Memory changed by an atomic, lane after lane; returns what was there.
-
-    Triton's interpreter can add floats up only: they are exchanged as bits. fp32 sums in global memory flush what
-    goes in and what comes out (PTX ISA, `atom`: "atom.add.f32 on global memory flushes subnormal inputs and results
-    to sign-preserving zero"); fp16, bf16 (`.noftz`) and fp64 do not.
-    """
-    kind = values.dtype
-    bits = operation == _native.RMW_OP.XCHG and kind.kind == "f"
-    what = np.ascontiguousarray(values).view(f"u{kind.itemsize}") if bits else values
-    flushes = kind == np.float32 and operation == _native.RMW_OP.FADD
-    if flushes:
-        torch.set_flush_denormal(True)
-    try:
-        old: Array = _native.atomic_rmw(operation, pointers, what, mask, order)
-    finally:
-        if flushes:
-            torch.set_flush_denormal(False)
-    return old.view(kind)
-
-
-def bf16_atomic(pointers: Array, values: Array, mask: Array, combine: Combine) -> Array:
-    """Lane after lane, because several lanes may name one address."""
-    where, what, use = (
-        np.ascontiguousarray(part).ravel() for part in np.broadcast_arrays(pointers, values, mask)
-    )
-    old = np.zeros_like(what)
-    item = np.ones(1, dtype=bool)
-    for lane in np.flatnonzero(use):
-        at = where[lane : lane + 1]
-        before = _read(at, item, what.dtype)
-        old[lane] = before[0]
-        after = combine(bf16_to_fp32(before), bf16_to_fp32(what[lane : lane + 1]))
-        _native.store(at, fp32_to_bf16(after), item)
-    return old.reshape(pointers.shape)
 
 
 def all_ones(shape: tuple[int, ...], kind: Any) -> Array:

@@ -11,10 +11,16 @@ import triton.language as tl
 from triton.language.semantic import TritonSemantic
 
 from kernelagent.tools.virtual import triton_versions
-from kernelagent.tools.virtual.arithmetic.builder import Unsupported
+from kernelagent.tools.virtual.executor.launch import Unsupported
 
 _PLAIN = frozenset({int, float, bool, str, type(None), tl.tensor, tl.dtype, tl.block_type})
 """Types of which no value holds a constexpr."""
+BINARY = frozenset(
+    f"__{side}{name}__"
+    for name in "add sub mul mod truediv floordiv gt ge lt le eq ne and or xor lshift rshift pow".split()
+    for side in ("", "r")
+)
+"""The names of Python's operators of two values."""
 _POINTER = np.dtype(np.uint64)
 
 
@@ -68,6 +74,25 @@ def tensor_init(slow: Callable[..., None]) -> Callable[..., None]:
     return fast
 
 
+def of_tensors(operator: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator of a `tl.constexpr` whose result with a tensor is a tensor, as the compiler has it, and no constexpr."""
+
+    def applied(self: Any, other: Any) -> Any:
+        result = operator(self, other)
+        return result.value if isinstance(other, tl.tensor) else result
+
+    return applied
+
+
+def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of Triton's library that a tensor has as an attribute: the compiler binds it, Python would not."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    return method
+
+
 def unwrap_if_constexpr(slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`_unwrap_if_constexpr`, which asks each value whether it is one of four containers."""
 
@@ -101,6 +126,20 @@ class QuickSemantic(TritonSemantic):  # type: ignore[misc]
                 f"{triton.__version__} is installed; evaluate with --device cuda"
             )
         return super().dot_scaled(*given, **named)
+
+    def to_tensor(self, x: Any, check_type: bool = True) -> Any:
+        if not check_type and isinstance(x, tuple | tl.tuple):
+            return self._of_tensors(x)
+        return super().to_tensor(x, check_type)
+
+    def _of_tensors(self, given: Any) -> Any:
+        """What a name is bound to by an assignment of a tuple: compiled code makes tensors of the numbers in it."""
+        parts = [None if part is None else self.to_tensor(part, False) for part in given]
+        if not isinstance(given, tl.tuple):
+            return type(given)(*parts) if hasattr(given, "_fields") else tuple(parts)
+        held = [tl.constexpr(None) if part is None else part for part in parts]
+        types = [getattr(part, "type", None) for part in held]
+        return tl.tuple(held, tl.tuple_type(types, given.type.fields))
 
     def broadcast_impl_value(self, lhs: Any, rhs: Any) -> Any:
         left, right = lhs.type, rhs.type

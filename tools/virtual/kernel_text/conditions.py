@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from kernelagent.tools.virtual.interpreter.loops import NAME, call
+from kernelagent.tools.virtual.interpreter.loops import call
+from kernelagent.tools.virtual.kernel_text.branches import Constants
+from kernelagent.tools.virtual.kernel_text.lines import NAME
 from kernelagent.tools.virtual.kernel_text.loaded import (
     LOADS,
     Shown,
@@ -50,13 +52,14 @@ def mark(
     first_line: int,
     scope: Mapping[str, Any] = MappingProxyType({}),
     given: frozenset[str] = frozenset(),
+    constants: Constants = MappingProxyType({}),
 ) -> None:
     """Put a call of `Logic.chosen` or `Logic.asked` around each condition, in place.
 
     `first_line`: of the text, in its file; `scope`: what the names around the function stand for, as far as known;
-    `given`: its parameters that are called with what was loaded.
+    `given`: its parameters that are called with what was loaded; `constants`: those that are compiled in.
     """
-    marker = _Marker(function, first_line, scope, given)
+    marker = _Marker(function, first_line, scope, given, constants)
     function.body = [marker.visit(statement) for statement in function.body]
 
 
@@ -67,8 +70,9 @@ class _Marker(ast.NodeTransformer):
         first_line: int,
         scope: Mapping[str, Any],
         given: frozenset[str],
+        constants: Constants,
     ) -> None:
-        self._bound = list(bindings(function))
+        self._bound = list(bindings(function, constants))
         self._loaded = names_with_data(self._bound, functions_that_load(scope) | given)
         self._first_line = first_line
         self._scope = scope

@@ -131,6 +131,43 @@ class Effects:
                 self._note(Choice(line, text, True, equals), result, kept)
         return result
 
+    def called(
+        self,
+        line: int,
+        text: str,
+        kept: tuple[str, ...],
+        function: Callable[..., Any],
+        *args: Any,
+        **named: Any,
+    ) -> Any:
+        """Any function of several numbers; `kept`: the texts of the operands that may stay as they are, else empty."""
+        result = function(*args, **named)
+        if self.semantic.builder.choices is None or not isinstance(result, tl.tensor):
+            return result
+        kind = result.dtype
+        if not (kind.is_floating() or kind.is_int()) or kind.is_bool():
+            return result
+        values = [*args, *named.values()]
+        for at, (equals, value) in enumerate(zip(kept, values, strict=True)):
+            others = [other for place, other in enumerate(values) if place != at]
+            begun = any(map(_is_begun, others))
+            if equals and not begun and _is_operand_of(value, result):
+                self._note(Choice(line, text, True, equals), result, value, zero_stays=True)
+        return result
+
+    def exchanged(
+        self, line: int, text: str, function: Callable[..., Any], *args: Any, **named: Any
+    ) -> Any:
+        """`tl.atomic_cas`: told where no element ever held what it is compared with."""
+        result = function(*args, **named)
+        builder = self.semantic.builder
+        if builder.choices is not None and isinstance(result, tl.tensor):
+            wanted = named["cmp"] if "cmp" in named else args[1]
+            same = self._values(result, result) == self._values(wanted, result)
+            told = Choice(line, text, False)
+            builder.choices.note(told, holds=bool(same.any()), fails=bool((~same).any()))
+        return result
+
     def _taken(self, line: int, text: str, value: Any) -> Any:
         """An operand that is the result in some elements, and decides there what is asked of it."""
         if not isinstance(value, tl.tensor):
@@ -175,6 +212,15 @@ class Effects:
             data = numerics.to_fp32(data, kind)
         missing = builder.running(result.handle.data).ndim - data.ndim
         return data.reshape((data.shape[0], *(1,) * missing, *data.shape[1:]))
+
+
+def _is_operand_of(value: Any, result: Any) -> bool:
+    """Whether it is a number, or as many as the result has, of its kind."""
+    value = getattr(value, "value", value) if isinstance(value, tl.constexpr) else value
+    if not isinstance(value, tl.tensor):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    same_kind = value.dtype.is_floating() == result.dtype.is_floating()
+    return same_kind and not value.dtype.is_ptr() and value.shape in ([], (), result.shape)
 
 
 def _is_begun(value: Any) -> bool:

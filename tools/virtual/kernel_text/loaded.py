@@ -1,6 +1,7 @@
 """Which names in a kernel's text hold what was loaded, or what was computed of it.
 
-Read from the text alone, without its order: a name that anywhere in the function is given such a value counts.
+Read from the text and from what is compiled in, without its order: a name that anywhere in the function is given such
+a value counts.
 """
 
 from __future__ import annotations
@@ -8,9 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from triton.runtime import JITFunction
+
+from kernelagent.tools.virtual.kernel_text.branches import Constants, taken
 
 LOADS = frozenset({"load", "load_tensor_descriptor"})
 _DEEPEST = 4
@@ -88,9 +92,11 @@ def _given(called: Any, node: ast.Call, loaded: frozenset[str]) -> frozenset[str
     return frozenset(name for name, value in (*placed, *named) if has_data(value, loaded))
 
 
-def bindings(function: ast.FunctionDef) -> Iterator[tuple[set[str], ast.expr]]:
-    """What is given to which names, anywhere in the function."""
-    for node in ast.walk(function):
+def bindings(
+    function: ast.FunctionDef, constants: Constants = MappingProxyType({})
+) -> Iterator[tuple[set[str], ast.expr]]:
+    """What is given to which names, anywhere in the function but in branches that the constants decide against."""
+    for node in taken(function, constants):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 for part, value in _pairs(target, node.value):

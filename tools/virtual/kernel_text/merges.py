@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from kernelagent.tools.virtual.interpreter.loops import call
+from kernelagent.tools.virtual.kernel_text.branches import Constants
 from kernelagent.tools.virtual.kernel_text.conditions import is_condition
 from kernelagent.tools.virtual.kernel_text.loaded import (
     Given,
@@ -35,6 +37,17 @@ _OPERANDS = ("x", "y", "min", "max")
 """What Triton calls them, where they are given by name."""
 _ADD_PRODUCTS = {"fma": "z", "dot": "acc", "dot_scaled": "acc"}
 """Functions that add a product to an operand, and what Triton calls that."""
+_NEVER_KEEP = frozenset(
+    "load store load_tensor_descriptor store_tensor_descriptor make_block_ptr make_tensor_descriptor advance to cast "
+    "join cat interleave split broadcast broadcast_to reshape view ravel trans permute expand_dims full full_like zeros "
+    "zeros_like arange program_id num_programs range static_range static_print static_assert device_print device_assert "
+    "debug_barrier assume multiple_of max_contiguous max_constancy constexpr inline_asm_elementwise reduce cdiv sum max "
+    "min argmax argmin xor_sum reduce_or histogram sort topk flip dot_product softmax swizzle2d rand randn randint "
+    "randint4x rand4x randn4x philox philox_impl pointer_type block_type tensor".split()
+)
+"""Functions of Triton's whose operands are no two numbers of which one may be the result, element by element."""
+_SCANS = frozenset({"associative_scan", "cumsum", "cumprod"})
+"""Functions that put together elements of one operand, and may leave each of them as it is."""
 _THIRD = 2
 """The place of that operand, but for `dot_scaled`, which has it by name only."""
 
@@ -59,11 +72,12 @@ class Merges:
         first_line: int,
         scope: Mapping[str, Any],
         given: frozenset[str] = frozenset(),
+        constants: Constants = MappingProxyType({}),
     ) -> None:
-        """`given`: its parameters that are called with what was loaded. Rewrites `a += b` in place."""
+        """`given`: its parameters that are called with what was loaded; `constants`: those that are compiled in. Rewrites `a += b` in place."""
         self._function, self._first_line, self._scope = function, first_line, scope
         self._shown = Shown()
-        self._bound = list(bindings(function))
+        self._bound = list(bindings(function, constants))
         self._loaded = names_with_data(self._bound, functions_that_load(scope) | given)
         self.given_further: Given = given_to_functions(function, scope, self._loaded)
         function.body = [_Spelled(self._loaded).visit(statement) for statement in function.body]
@@ -95,7 +109,41 @@ class Merges:
         of_python = name in _OF_PYTHON and isinstance(node.func, ast.Name)
         if of_python or name in _SMALLER_OR_LARGER:
             return self._bounded(node)
-        return None
+        if name == "atomic_cas" and self._is_of_triton(node.func):
+            return _Match(node, "exchanged", self._place(node))
+        return self._of_any_function(node, name)
+
+    def _of_any_function(self, node: ast.Call, name: str) -> _Match | None:
+        """By whatever function of Triton's that is given several numbers, data among them."""
+        known = name in _NEVER_KEEP or name.startswith(("atomic_", "_"))
+        if known or not self._is_of_triton(node.func):
+            return None
+        parts = [*node.args, *(part.value for part in node.keywords if part.arg is not None)]
+        of_data = [has_data(part, self._loaded) for part in parts]
+        scans = name in _SCANS and of_data[:1] == [True]
+        kept = tuple(
+            shown(part) if (scans and at == 0) or any(of_data[:at] + of_data[at + 1 :]) else ""
+            for at, part in enumerate(parts)
+        )
+        if len(parts) < 2 or not any(kept):
+            return None
+        return _Match(node, "called", (*self._place(node), kept))
+
+    def _is_of_triton(self, called: ast.expr) -> bool:
+        """Whether it is a function of one of Triton's modules, as `tl.add` and `libdevice.fdim` are."""
+        if isinstance(called, ast.Name):
+            value = self._scope.get(called.id)
+            module = str(getattr(value, "__module__", ""))
+            return module.startswith("triton.") and not isinstance(value, type)
+        path: list[str] = []
+        while isinstance(called, ast.Attribute):
+            path.insert(0, called.attr)
+            called = called.value
+        value = self._scope.get(called.id) if isinstance(called, ast.Name) else None
+        of_triton = isinstance(value, ModuleType) and value.__name__.startswith("triton.")
+        for part in path if of_triton else ():
+            value = getattr(value, part, None)
+        return of_triton and value is not None and not is_own(value) and not isinstance(value, type)
 
     def _known_as(self, called: ast.expr) -> str:
         """What a function is, whatever the text calls it; of the text's own: nothing."""

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from kernelagent.tools.calls.tensors import dtype_of
-from kernelagent.tools.virtual.device.addresses import Pointee
+from kernelagent.tools.virtual.device.storages.addresses import Pointee
 from kernelagent.tools.virtual.executor.launch import Launch, TensorArgument
 from kernelagent.tools.virtual.provenance.marking import FOREIGN_SHARE, MARKED, Marks, altered
 

@@ -14,7 +14,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelagent.tools.virtual.device.driver import Remote, StorageTransfer
+from kernelagent.tools.calls.higher_order import by_its_own_code, is_higher_order, still_entered
+from kernelagent.tools.virtual.device.driver import Remote
+from kernelagent.tools.virtual.device.storages.storage_transfer import StorageTransfer
 
 _ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _SILENT = frozenset("set_ resize_ record_stream is_same_size".split())
@@ -24,6 +26,8 @@ _SILENT = frozenset("set_ resize_ record_stream is_same_size".split())
 class Mirroring(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """One forward; storages are kept alive so that none of their identities comes twice."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, remote: Remote) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._remote = remote
@@ -32,6 +36,16 @@ class Mirroring(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def begin(self, inputs: Iterable[torch.Tensor]) -> None:
         """Say where the inputs lie; the executor has other values for the floating ones."""
         self._tell("inputs", list(inputs))
+
+    def rounded(self, factor: torch.Tensor, copy: torch.Tensor) -> None:
+        """Say that `copy` is what a convolution takes in the place of `factor`."""
+        transfer = StorageTransfer(self._remote.arena)
+        with torch._C.DisableTorchFunction():
+            reported = _encoded(factor, transfer)
+            transfer.copy_in()
+            self._kept += [tensor.untyped_storage() for tensor in (factor, copy)]
+            told = {"kind": "rounded", "factor": reported, "result": _place(copy)}
+            self._remote.replayed(transfer, told)
 
     def end(self, outputs: Iterable[torch.Tensor]) -> None:
         """Say where the outputs lie."""
@@ -48,11 +62,13 @@ class Mirroring(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if is_higher_order(func):
+            return by_its_own_code(self, func, args, kwargs)
         kwargs = kwargs or {}
         name = str(func.overloadpacket).partition(".")[2]
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if func.namespace != "aten":
-            with self:
+            with still_entered(self):
                 # Straight to its own code, so that what it calls of torch comes by here.
                 return func.redispatch(_ON_CPU, *args, **kwargs)
         if func.is_view or not tensors or name in _SILENT:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.compiled.synchronising import line_now
-from kernelagent.tools.virtual.device.fresh_memory import Bytes, Fill
+from kernelagent.tools.virtual.device.storages.fresh_memory import Bytes, Fill
 
 _KEPT_BYTES = 256 << 20
 """Storages that are remembered from launch to launch, the latest of them."""

@@ -17,7 +17,8 @@ from torch.utils._pytree import tree_leaves
 
 from kernelagent.tools.calls.tensors import dtype_of
 from kernelagent.tools.virtual.cost.eager import EagerRow, EagerTraffic
-from kernelagent.tools.virtual.device.arena import Arena
+from kernelagent.tools.virtual.device.conversions import to_tf32
+from kernelagent.tools.virtual.device.storages.arena import Arena
 from kernelagent.tools.virtual.executor.requests import Forged, StorageRow, storage_rows
 
 MOST_TOLD = 64
@@ -61,6 +62,8 @@ class Replay:
                 self._bind(what["tensors"], storages)
             case "operation":
                 return self._operate(what, storages)
+            case "rounded":
+                self._result(what["result"], to_tf32(self._value(what["factor"], storages)))
             case "outputs":
                 self.outputs = [
                     self._opened(spec["tensor"], storages).resolve_conj().resolve_neg().clone()

@@ -13,6 +13,8 @@ from kernelagent.tools.virtual.executor.launch import (
     TensorArgument,
 )
 
+_WRAPPED = "; an offset computed in 32 bits has overflowed: take it in 64, as `tl.program_id(0).to(tl.int64)`"
+
 
 class BoundsChecker:
     """An observer that raises `MemoryFault("out_of_bounds")` with program, lane and argument."""
@@ -72,12 +74,31 @@ class BoundsChecker:
             raise MemoryFault("out_of_bounds", f"{where}: the launch has no tensor", detail)
         element = (address - near.address) // near.item_bytes
         detail |= {"argument": near.name, "element": element, "shape": list(near.shape)}
+        wrapped = _wrapped(self._launch.tensors, near, element)
+        if wrapped:
+            detail["wrapped"] = True
         raise MemoryFault(
             "out_of_bounds",
             f"{where}: {outside.size} of {lanes} lanes; the first is element {element} relative to "
-            f"argument `{near.name}` of shape {list(near.shape)} ({near.dtype})",
+            f"argument `{near.name}` of shape {list(near.shape)} ({near.dtype})"
+            f"{_WRAPPED if wrapped else ''}",
             detail,
         )
+
+
+def _wrapped(tensors: tuple[TensorArgument, ...], near: TensorArgument, element: int) -> bool:
+    """Whether an offset computed in 32 bits has overflowed: 2**32 further on it would be inside, and no tensor of the
+    launch holds integers that it could have come from."""
+    after = near.storage_address + near.storage_bytes - near.address
+    return (
+        element < 0
+        and 0 <= (element + (1 << 32)) * near.item_bytes < after
+        and all(_holds_no_offsets(tensor.dtype) for tensor in tensors)
+    )
+
+
+def _holds_no_offsets(dtype: str) -> bool:
+    return "int" not in dtype and dtype != "bool"
 
 
 def _nearest(tensors: tuple[TensorArgument, ...], address: int) -> TensorArgument | None:

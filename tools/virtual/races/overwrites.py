@@ -20,6 +20,7 @@ from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.compiled.memory_operations import Threads
 from kernelagent.tools.virtual.executor.launch import AccessKind, MemoryFault
 from kernelagent.tools.virtual.provenance.journal import Doubtful, Doubts, Journal
+from kernelagent.tools.virtual.races.one_thread import OneThread
 from kernelagent.tools.virtual.races.updates import Atomic
 
 _DID: dict[AccessKind, str] = {
@@ -71,7 +72,8 @@ class _OfALine:
 class Overwrites:
     """What the program that runs has loaded and stored since its last barrier."""
 
-    def __init__(self) -> None:
+    def __init__(self, one_thread: OneThread | None = None) -> None:
+        self._one_thread = one_thread or OneThread()
         self.threads = Threads()
         self.journal: Journal | None = None
         """Of the program that runs, where it can be run again."""
@@ -184,8 +186,9 @@ class Overwrites:
         """Raises; of a load whose value may not matter, it is kept in mind."""
         where = {} if line is None else {"line": line}
         fault = MemoryFault("data_race", message, {"lanes": int(lanes.sum()), **where})
-        if item.number is None:
-            raise fault
+        if item.number is None or self._one_thread.alone:
+            self._one_thread.found(fault)
+            return
         self.doubts.note(item.number, Doubtful(item.lanes, lanes, item.item_bytes), fault)
 
     def _near(self, where: Array, item_bytes: int) -> list[_Earlier]:

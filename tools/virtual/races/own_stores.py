@@ -24,6 +24,7 @@ from kernelagent.tools.virtual.compiled.memory_operations import Threads
 from kernelagent.tools.virtual.compiled.synchronising import line_now, lines_now
 from kernelagent.tools.virtual.executor.launch import AccessKind, MemoryFault
 from kernelagent.tools.virtual.races.bulk_stores import BulkStores
+from kernelagent.tools.virtual.races.one_thread import OneThread
 from kernelagent.tools.virtual.races.overwrites import Overwrites
 from kernelagent.tools.virtual.races.updates import Atomic
 
@@ -51,7 +52,8 @@ class OwnStores:
         """Lines of atomics whose value decides nothing."""
         self.ahead: Ahead = {}
         """Loads that are made rounds before they are used, with the lines of their loops."""
-        self.overwrites = Overwrites()
+        self.one_thread = OneThread()
+        self.overwrites = Overwrites(self.one_thread)
         self.bulk = BulkStores()
         self._in_loops: list[tuple[frozenset[int], _Stored]] = []
         """Only where the compiled code makes loads of a pipelined loop ahead: every store of the running program,
@@ -74,6 +76,7 @@ class OwnStores:
     def program_begins(self) -> None:
         """The next program, which has stored nothing yet."""
         self._forget()
+        self.one_thread.begins(self.threads.barriers)
         self._in_loops.clear()
         self._before_copies.clear()
         self.bulk.program_begins()
@@ -100,6 +103,7 @@ class OwnStores:
 
         `update` and `changed`: what it did and where, unless it was kept from doing it.
         """
+        self.one_thread.accesses(pointers.size)
         self._checked("atomic", pointers, mask, item_bytes)
         if self.watched:
             self.bulk.accessed("atomic", line_now(), pointers, mask, item_bytes)
@@ -113,12 +117,14 @@ class OwnStores:
         self, pointers: Array, mask: Array, item_bytes: int, *, in_bulk: bool = False
     ) -> None:
         """Before or after it happens; `in_bulk`: as a copy through a descriptor."""
+        self.one_thread.accesses(pointers.size)
         self._keep("store", pointers, mask, item_bytes, in_bulk=in_bulk)
 
     def storing(
         self, pointers: Array, mask: Array, values: Array, *, in_bulk: bool = False
     ) -> None:
         """Before a store happens whose values stay; raises `MemoryFault` where its order with others is open."""
+        self.one_thread.accesses(pointers.size)
         if self.watched:
             self.overwrites.storing(line_now(), pointers, mask, values)
             self.bulk.storing(line_now(), pointers, mask, values, in_bulk=in_bulk)
@@ -127,6 +133,7 @@ class OwnStores:
         self, pointers: Array, mask: Array, item_bytes: int, *, copied: bool = False
     ) -> None:
         """Raises `MemoryFault` where threads load what others stored, or what a loop has not stored yet."""
+        self.one_thread.accesses(pointers.size)
         if self._in_loops:
             self._require_stored_in_time(pointers, mask, item_bytes)
         if copied and self._before_copies:
@@ -190,11 +197,13 @@ class OwnStores:
                 same = spread is not None and item.spread == spread
                 count = max(count, _from_others(item, pointers, everywhere, item_bytes, same=same))
         if count:
-            raise MemoryFault(
-                "data_race",
-                f"{count} lanes load what other threads of the same program stored, with no barrier "
-                f"between: the threads of a program run at different times{self._advice()}",
-                {"lanes": count},
+            self.one_thread.found(
+                MemoryFault(
+                    "data_race",
+                    f"{count} lanes load what other threads of the same program stored, with no barrier "
+                    f"between: the threads of a program run at different times{self._advice()}",
+                    {"lanes": count},
+                )
             )
 
     def _advice(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 
 _EXCHANGES, _SWAP = ("XCHG", "exchanged"), "compare and swap"
-"""As the interpreter calls them, and as `builder` does for bf16."""
+"""As the interpreter calls them, and as `accesses` does for bf16."""
 
 
 @dataclass(frozen=True)

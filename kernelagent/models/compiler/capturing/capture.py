@@ -27,7 +27,10 @@ from torch.utils._pytree import (
 from kernelagent.models.compiler.capturing.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.capturing.attention_steps import as_one_step
 from kernelagent.models.compiler.capturing.inductor_source import source_of
-from kernelagent.models.compiler.capturing.pooling import POOLED
+from kernelagent.models.compiler.capturing.pooling import OVERLAPPING
+from kernelagent.models.compiler.capturing.recurrent import few_steps
+from kernelagent.models.compiler.capturing.refusal import PolicyCannot as PolicyCannot
+from kernelagent.models.compiler.capturing.refusal import TookTooLong as TookTooLong
 from kernelagent.models.compiler.capturing.symbolic_functions import (
     AS_THEY_LIE,
     OPAQUE,
@@ -57,19 +60,6 @@ _DEPENDS_ON_VALUES = (
     DynamicOutputShapeException,
     GuardOnDataDependentSymNode,
 )
-
-
-class PolicyCannot(Exception):
-    """The policy cannot rewrite this module; the message ends with what to do."""
-
-    def __init__(self, what: str, why: str) -> None:
-        super().__init__(
-            f"the built-in policy cannot rewrite {what} because {why}; give a model with --model"
-        )
-
-
-class TookTooLong(PolicyCannot):
-    """There is no time to try anything else."""
 
 
 @dataclass(frozen=True)
@@ -170,16 +160,16 @@ def capture(
     forward = Forward(module, args, kwargs)
     tensors = [value.tensor for value in forward.values]
     sizes = Sizes()
-    with refusals(name), torch.no_grad(), layers_unfused():
+    with refusals(name), torch.no_grad(), layers_unfused(), few_steps():
         if smaller is None:
-            table = {**WHOLE, **AS_THEY_LIE, **POOLED}
+            table = {**WHOLE, **AS_THEY_LIE, **OVERLAPPING}
             graph = make_fx(forward, decomposition_table=table, tracing_mode="fake")(*tensors)
         else:
             few = values_of(smaller.module, smaller.args, smaller.kwargs)
             symbolic = SymbolicTensors(tensors, [value.tensor for value in few])
             tensors = symbolic.tensors
             followed = sizes_as_variables(module, smaller.module, list(symbolic.sizes()))
-            table = {**WHOLE, **OPAQUE, **POOLED}
+            table = {**WHOLE, **OPAQUE, **OVERLAPPING}
             traced = make_fx(forward, decomposition_table=table, _allow_non_fake_inputs=True)
             with followed, symbolic.mode, SymbolicFunctions():
                 graph = traced(*tensors)

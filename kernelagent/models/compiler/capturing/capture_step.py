@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import TreeSpec
 
 from kernelagent.models.compiler.capturing.attention import layers_unfused
+from kernelagent.models.compiler.capturing.batch_norms import BATCH_NORMS
 from kernelagent.models.compiler.capturing.capture import (
     Captured,
     Forward,
@@ -28,12 +29,12 @@ from kernelagent.models.compiler.capturing.capture import (
 )
 from kernelagent.models.compiler.capturing.joint import (
     Halves,
-    Joint,
     Origin,
     differentiated,
     halves,
 )
 from kernelagent.models.compiler.capturing.pooling import POOLED
+from kernelagent.models.compiler.capturing.recurrent import few_steps
 from kernelagent.models.compiler.capturing.symbolic_functions import (
     AS_THEY_LIE,
     OPAQUE,
@@ -61,6 +62,10 @@ class Pair:
     """Of each tensor that the backward takes."""
     gradients: tuple[int | None, ...]
     """For each of `values` its gradient's place among the backward's results."""
+    overwritten: frozenset[int]
+    """Which of `values` the forward's kernels write to, as a batch norm does to its statistics."""
+    counters: Mapping[int, int]
+    """Which of `values` are integers that each call adds to, and how much."""
 
 
 def capture_step(
@@ -124,10 +129,11 @@ class _Traced:
             module, smaller.module if smaller else module, list(self._symbolic.sizes())
         )
         convolution = AS_THEY_LIE if smaller is None else OPAQUE
-        table = {**select_decomp_table(), **convolution, **POOLED}
+        table = {**select_decomp_table(), **convolution, **POOLED, **BATCH_NORMS}
         with (
             torch.no_grad(),
             layers_unfused(),
+            few_steps(),
             # As products and a softmax: the fused ones have no backward for another device than theirs.
             sdpa_kernel(SDPBackend.MATH),
             followed,
@@ -137,12 +143,14 @@ class _Traced:
             joint = differentiated(self._forward, self._symbolic.tensors, self._asked, table)
         self._symbolic.require_both()
         graph = with_numbers(with_slices(joint.graph))
-        self._joint = Joint(graph, joint.tensors, joint.differentiable)
+        self._joint = replace(joint, graph=graph)
 
     def key(self) -> str:
         """The same for the same computation."""
         made = [(name, tensor.tolist()) for name, tensor in constants_of(self._joint.graph)]
-        return f"{self._joint.graph.code}{made}{self._joint.differentiable}"
+        joint = self._joint
+        written = f"{joint.overwritten}{joint.counters}"
+        return f"{joint.graph.code}{made}{joint.differentiable}{written}"
 
     def pair(self, *, persistent: bool, recompute: bool, target: str) -> Pair:
         """Both programs; raises `PolicyCannot`."""
@@ -175,6 +183,8 @@ class _Traced:
             self._joint.differentiable,
             cut.origins,
             cut.gradients,
+            cut.overwritten,
+            cut.counters,
         )
 
     def _of_backward(

@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from kernelagent.tools.virtual.device.hollow import AliasedRange
+from kernelagent.tools.virtual.device.storages.hollow import AliasedRange
 
 _LARGE = 1 << 22
 """Tensors with at least this many elements are created without contents."""

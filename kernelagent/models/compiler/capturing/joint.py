@@ -6,8 +6,8 @@ Cutting is torch's own, from its compiler; no other file knows its names.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -17,6 +17,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
 from kernelagent.models.compiler.capturing.capture import Forward, PolicyCannot
+from kernelagent.models.compiler.capturing.overwritten import (
+    updates_as_results,
+    without_counters,
+    write_back,
+)
+from kernelagent.models.compiler.capturing.read_sizes import read_sizes
 
 _PRIMAL, _TANGENT = "primals_", "tangents_"
 """How the cut tells what a forward is given from what only a backward is."""
@@ -63,6 +69,10 @@ class Halves:
     """Of each tensor that the backward takes."""
     gradients: tuple[int | None, ...]
     """For each value of the forward its gradient's place among the backward's results."""
+    overwritten: frozenset[int]
+    """Which of the forward's values its kernels write to: buffers, such as a batch norm's statistics."""
+    counters: Mapping[int, int]
+    """Which of them are single integers that nothing else reads, and what each call adds to them."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,10 @@ class Joint:
     tensors: Sequence[torch.Tensor]
     differentiable: tuple[bool, ...]
     """Of each output of the module: whether it has a gradient."""
+    overwritten: tuple[int, ...] = ()
+    """Which values the forward writes to; what it writes stands behind the outputs among the results."""
+    counters: Mapping[int, int] = field(default_factory=dict)
+    """Values that are single integers, which nothing but an addition reads, and what is added."""
 
 
 def differentiated(
@@ -119,17 +133,18 @@ def differentiated(
     if any(_schema(node).is_mutable for node in graph.graph.nodes if _schema(node)):
         pure = functionalize(graph, remove="mutations")
         graph = make_fx(pure, _allow_non_fake_inputs=True)(*every)
-    _require_pure(graph, forward, len(outputs))
+    overwritten = updates_as_results(graph, forward, len(outputs))
+    _require_pure(graph, forward, len(outputs), len(overwritten))
     _without_aliases(graph)
     _name_origins(graph)
-    return Joint(graph, every, differentiable)
+    return Joint(graph, every, differentiable, *without_counters(graph, overwritten, len(outputs)))
 
 
 def _schema(node: Node) -> Any:
     return getattr(node.target, "_schema", None)
 
 
-def _require_pure(graph: GraphModule, forward: Forward, outputs: int) -> None:
+def _require_pure(graph: GraphModule, forward: Forward, outputs: int, updates: int) -> None:
     """Raises `PolicyCannot` where a function of tensors alone would answer something else."""
     what = type(forward.module).__name__
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -147,8 +162,10 @@ def _require_pure(graph: GraphModule, forward: Forward, outputs: int) -> None:
                 "its forward draws random numbers while it is trained, as dropout and drop path do: set their probability "
                 "to 0, or take a part inside it without them (`kernelagent scan`)",
             )
-    given = {_memory(node) for node in placeholders}
-    for result in _results(graph)[:outputs]:
+    results = _results(graph)
+    left = [node for node in results[outputs : outputs + updates] if node is not None]
+    given = {_memory(node) for node in (*placeholders, *left)}
+    for result in results[:outputs]:
         if result is not None and _memory(result) in given:
             raise PolicyCannot(what, "it returns what it was given, or a view of it")
 
@@ -195,9 +212,11 @@ def halves(
         node.target = f"{_PRIMAL}{at}" if at < values else f"{_TANGENT}{at - values}"
         node.name = node.target
     joint.graph.recompile()
-    forward, backward = _cut(joint.graph, outputs, static, recompute=recompute)
-    _read_sizes(backward)
+    written = len(joint.overwritten)
+    forward, backward = _cut(joint.graph, outputs + written, static, recompute=recompute)
+    read_sizes(backward)
     made = _results(forward)
+    write_back(forward, joint.overwritten, made[outputs : outputs + written])
     own = {node.name: node for node in forward.graph.nodes if node.op != "placeholder"}
     wanted = [str(node.name) for node in backward.graph.find_nodes(op="placeholder")]
     kept = [name for name in wanted if name in own]
@@ -226,30 +245,9 @@ def halves(
         tuple(_called(node) for node in results[len(returned) :]),
         tuple(origins),
         tuple(None if node is None else gradients.index(node) for node in each),
+        frozenset(joint.overwritten),
+        joint.counters,
     )
-
-
-def _read_sizes(graph: GraphModule) -> None:
-    """Sizes that the forward would hand on are read from a tensor that has them, where one does."""
-    placeholders = graph.graph.find_nodes(op="placeholder")
-    tensors = [node for node in placeholders if isinstance(node.meta["val"], torch.Tensor)]
-    for node in placeholders:
-        size = node.meta["val"]
-        if not isinstance(size, torch.SymInt):
-            continue
-        for tensor in tensors:
-            axes = [
-                axis
-                for axis, length in enumerate(tensor.meta["val"].shape)
-                if isinstance(length, torch.SymInt) and length.node.expr == size.node.expr
-            ]
-            if axes:
-                with graph.graph.inserting_after(placeholders[-1]):
-                    read = graph.graph.call_function(torch.ops.aten.sym_size.int, (tensor, axes[0]))
-                read.meta["val"] = size
-                node.replace_all_uses_with(read)
-                graph.graph.erase_node(node)
-                break
 
 
 def _return(graph: GraphModule, nodes: Sequence[Node]) -> None:

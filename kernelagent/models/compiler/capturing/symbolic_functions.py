@@ -35,20 +35,56 @@ def _(*given: Any) -> Any:
     return made.new_empty(made.shape)
 
 
+@torch.library.custom_op(
+    "kernelagent::convolution_backward",
+    mutates_args=(),
+    schema=(
+        "(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, "
+        "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[] output_mask) "
+        "-> (Tensor, Tensor, Tensor)"
+    ),
+)
+def _gradients(*given: Any) -> Any:
+    made = torch.ops.aten.convolution_backward.default(*given)
+    return tuple(given[0].new_empty(0) if part is None else part.contiguous() for part in made)
+
+
+@_gradients.register_fake
+def _(*given: Any) -> Any:
+    gradient, images, weight, sizes, *_, mask = given
+    shapes = (images.shape, weight.shape, sizes or ())
+    return tuple(
+        gradient.new_empty(shape if wanted else (0,))
+        for shape, wanted in zip(shapes, mask, strict=True)
+    )
+
+
 def _opaque(*given: Any) -> Any:
     return _convolution(*given)
 
 
-def _opaque_if_plain(*given: Any) -> Any:
-    tensors = [value for value in given if isinstance(value, torch.Tensor)]
-    plain = all(tensor.is_contiguous() for tensor in tensors)
-    return _convolution(*given) if plain else NotImplemented
+def _opaque_gradients(*given: Any) -> Any:
+    return tuple(
+        part if wanted else None for part, wanted in zip(_gradients(*given), given[-1], strict=True)
+    )
 
 
-OPAQUE: Mapping[Any, Callable[..., Any]] = {torch.ops.aten.convolution.default: _opaque}
+def _if_plain(opaque: Callable[..., Any]) -> Callable[..., Any]:
+    def replaced(*given: Any) -> Any:
+        tensors = [value for value in given if isinstance(value, torch.Tensor)]
+        plain = all(tensor.is_contiguous() for tensor in tensors)
+        return opaque(*given) if plain else NotImplemented
+
+    return replaced
+
+
+OPAQUE: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten.convolution.default: _opaque,
+    torch.ops.aten.convolution_backward.default: _opaque_gradients,
+}
 """What tracing puts in the place of convolutions: Inductor's own lowering wants numbers."""
 AS_THEY_LIE: Mapping[Any, Callable[..., Any]] = {
-    torch.ops.aten.convolution.default: _opaque_if_plain
+    operator: _if_plain(opaque) for operator, opaque in OPAQUE.items()
 }
 """The same where sizes are numbers. Inductor would have its CPU's channels-last copies around them; those
 of the user's tensors that lie so already are left to it."""
@@ -57,7 +93,17 @@ of the user's tensors that lie so already are left to it."""
 def convolution_spelled_out(call: ast.Call) -> ast.expr:
     """The step in a candidate's own words."""
     given = ", ".join(ast.unparse(argument) for argument in call.args)
-    return ast.parse(f"torch.convolution({given})", mode="eval").body
+    name = "ops.aten.convolution_backward" if _is_backward(call) else "convolution"
+    return ast.parse(f"torch.{name}({given})", mode="eval").body
+
+
+def is_convolution(call: ast.Call) -> bool:
+    """Whether it is a convolution, or its gradients, whose sizes Inductor does not fix."""
+    return ast.unparse(call.func) == CONVOLUTION or _is_backward(call)
+
+
+def _is_backward(call: ast.Call) -> bool:
+    return ast.unparse(call.func) == "torch.ops.kernelagent.convolution_backward.default"
 
 
 @contextmanager

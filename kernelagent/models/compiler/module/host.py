@@ -6,23 +6,18 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_unflatten
 
-from kernelagent.models.compiler.capturing import attention
 from kernelagent.models.compiler.capturing.capture import Captured, PolicyCannot, Value
-from kernelagent.models.compiler.capturing.symbolic_functions import (
-    CONVOLUTION,
-    convolution_spelled_out,
-)
 from kernelagent.models.compiler.kernels.naming import identifier, unique
 from kernelagent.models.compiler.module.constructor import tuple_of
+from kernelagent.models.compiler.module.spelling import Whole, is_own, spelled, texts_of, viewed
 from kernelagent.models.compiler.program.algebra import factored
 from kernelagent.models.compiler.program.numbers import number
-from kernelagent.models.compiler.program.program import Allocate, Program, Size, Torch, elements
+from kernelagent.models.compiler.program.program import Allocate, Program, Size, Torch
 
 CONTIGUOUS, AS_IT_LIES, IN_ORDER = "_contiguous", "_as_it_lies", "_require_contiguous"
 """Functions of the file that check tensors."""
@@ -64,14 +59,16 @@ def host_names(captured: Captured, program: Program) -> dict[str, str]:
 
 def _aliases(program: Program) -> dict[str, str]:
     """Names that are given to what has one; a view of a whole buffer in its own shape is that buffer."""
-    buffers = {s.name: (_texts(s.shape, {}), _texts(s.strides, {})) for s in _allocations(program)}
+    buffers = {
+        s.name: (texts_of(s.shape, {}), texts_of(s.strides, {})) for s in _allocations(program)
+    }
     result = {}
     for step in program.steps:
         if not (isinstance(step, Torch) and isinstance(step.statement, ast.Assign)):
             continue
         value = step.statement.value
         if isinstance(value, ast.Call) and ast.unparse(value.func) == "reinterpret_tensor":
-            value = _viewed(value, buffers, own=_is_own(value))
+            value = viewed(value, buffers, own=is_own(value))
         if isinstance(value, ast.Name):
             result[ast.unparse(step.statement.targets[0])] = value.id
     return result
@@ -259,11 +256,6 @@ def _is_contiguous(step: Allocate, values: Mapping[str, int]) -> bool:
     return True
 
 
-Whole = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
-"""Shapes and strides of whole tensors by what they are called: a view may be one of them in other words."""
-_NONE: Whole = MappingProxyType({})
-
-
 def whole_tensors(captured: Captured, program: Program, hosts: Mapping[str, str]) -> Whole:
     """Those that a program is given or makes."""
     known = captured.sizes
@@ -272,98 +264,10 @@ def whole_tensors(captured: Captured, program: Program, hosts: Mapping[str, str]
     result = {}
     for value, *texts in zip(captured.values, shapes, strides, strict=True):
         shape, steps = ([ast.parse(text, mode="eval").body for text in row] for row in texts)
-        result[place(value)] = _texts(shape, hosts), _texts(steps, hosts)
+        result[place(value)] = texts_of(shape, hosts), texts_of(steps, hosts)
     for step in _allocations(program):
-        result[hosts[step.name]] = _texts(step.shape, hosts), _texts(step.strides, hosts)
+        result[hosts[step.name]] = texts_of(step.shape, hosts), texts_of(step.strides, hosts)
     return result
-
-
-def _texts(nodes: Sequence[ast.expr], hosts: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(spelled(node, hosts) for node in nodes)
-
-
-def torch_line(statement: ast.stmt, hosts: Mapping[str, str], known: Whole = _NONE) -> str:
-    """One of torch's own statements; empty where it only renames a buffer."""
-    copy = ast.parse(ast.unparse(statement)).body[0]
-    changed = ast.fix_missing_locations(_Torch(hosts, known).visit(copy))
-    if isinstance(changed, ast.Assign):
-        target, value = (ast.unparse(part) for part in (changed.targets[0], changed.value))
-        if target == value:
-            return ""
-    return ast.unparse(changed)
-
-
-class _Torch(ast.NodeTransformer):
-    """torch's own calls under their public names."""
-
-    def __init__(self, hosts: Mapping[str, str], known: Whole = _NONE) -> None:
-        self._hosts = hosts
-        self._known = known
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self._hosts:
-            return ast.parse(self._hosts[node.id], mode="eval").body
-        return ast.Name({"aten": "torch.ops.aten"}.get(node.id, node.id), node.ctx)
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        function = ast.unparse(node.func)
-        own = _is_own(node)
-        self.generic_visit(node)
-        if function == "reinterpret_tensor":
-            return _viewed(node, self._known, own=own)
-        if function == attention.OPERATOR:
-            return attention.spelled_out(node)
-        if function == CONVOLUTION:
-            return convolution_spelled_out(node)
-        if function.startswith("extern_kernels."):
-            node.func = ast.parse(f"torch.{function.split('.', 1)[1]}", mode="eval").body
-            node.keywords = [k for k in node.keywords if not _is_one(k)]
-        return node
-
-
-def _is_one(keyword: ast.keyword) -> bool:
-    return keyword.arg in {"alpha", "beta"} and ast.unparse(keyword.value) == "1"
-
-
-_OWN = re.compile(r"buf\d+")
-"""A tensor that the host code allocates: it begins where its memory does."""
-
-
-def _is_own(view: ast.Call) -> bool:
-    """Whether what is viewed is a buffer, by Inductor's name for it."""
-    return bool(view.args) and _OWN.fullmatch(ast.unparse(view.args[0])) is not None
-
-
-def _viewed(node: ast.Call, known: Whole, *, own: bool) -> ast.expr:
-    tensor, shape, strides, offset = node.args
-    size, step = (tuple(map(ast.unparse, elements(part))) for part in (shape, strides))
-    name = ast.unparse(tensor)
-    if name in known and ast.unparse(offset) == "0":
-        whole, apart = known[name]
-        ours, theirs = _lengths(size, step), _lengths(whole, apart)
-        if size == whole and ours == theirs:
-            return tensor
-        if len(size) == 2 and size == whole[::-1] and step == apart[::-1]:
-            return ast.parse(f"{name}.t()", mode="eval").body
-        if ours == theirs:
-            return ast.parse(f"{name}.view({', '.join(size) or '()'})", mode="eval").body
-    arguments = [ast.unparse(part) for part in (tensor, shape, strides)]
-    if ast.unparse(offset) != "0":
-        # Counted from where the tensor begins, which may be inside of a larger one.
-        begins = "" if own else f"{name}.storage_offset() + "
-        arguments.append(begins + ast.unparse(offset))
-    return ast.parse(f"torch.as_strided({', '.join(arguments)})", mode="eval").body
-
-
-def _lengths(size: Sequence[str], step: Sequence[str]) -> list[tuple[str, str]]:
-    """Lengths and strides of the axes that have more than one element."""
-    return [pair for pair in zip(size, step, strict=True) if pair[0] != "1"]
-
-
-def spelled(value: ast.expr, hosts: Mapping[str, str], known: Whole = _NONE) -> str:
-    """A launch argument as the host code spells it."""
-    copy = ast.parse(ast.unparse(value), mode="eval").body
-    return ast.unparse(ast.fix_missing_locations(_Torch(hosts, known).visit(copy)))
 
 
 def without_unread_sizes(
@@ -381,10 +285,13 @@ def without_unread_sizes(
     return kept
 
 
-def results(captured: Captured, program: Program, hosts: Mapping[str, str]) -> str:
-    """What `forward` returns, in the nest the original returns it in."""
+def results(
+    captured: Captured, program: Program, hosts: Mapping[str, str], copied: Collection[int] = ()
+) -> str:
+    """What `forward` returns, in the nest the original returns it in; `copied`: results by place."""
     known = whole_tensors(captured, program, hosts)
-    return nested(captured, [spelled(result, hosts, known) for result in program.results])
+    texts = [spelled(result, hosts, known) for result in program.results]
+    return nested(captured, [f"{t}.clone()" if at in copied else t for at, t in enumerate(texts)])
 
 
 def nested(captured: Captured, texts: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelagent.models.compiler.capturing.capture import Captured
-from kernelagent.models.compiler.module.host import spelled
+from kernelagent.models.compiler.module.spelling import spelled
 from kernelagent.models.compiler.program.algebra import factored, formula, is_never_less
 from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.program.program import Allocate, Program, Size

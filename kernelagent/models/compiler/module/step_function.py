@@ -19,9 +19,9 @@ from kernelagent.models.compiler.module.host import (
     nested,
     place,
     size_lines,
-    spelled,
     whole_tensors,
 )
+from kernelagent.models.compiler.module.spelling import spelled
 from kernelagent.models.compiler.program.program import Program, parse_program
 from kernelagent.models.compiler.templates.layouts import Layouts
 
@@ -58,6 +58,7 @@ class StepFunction:
         """The class; `part`: a beginning for the keys of what can be chosen in it."""
         body, results = self._forward(part)
         kept = self._kept(results)
+        body = [*self._as_they_were(kept), *body]
         local = [value for value in self._pair.forward.values if value.kind != "constant"]
         read = _words([*body, *kept.values()])
         taken = [
@@ -95,10 +96,16 @@ class StepFunction:
         lines = input_lines(outside, host_names(outside, program))
         given = [place(self._pair.values[at]) for at in self.arguments]
         made = f"{name}.apply({', '.join(given)})"
+        # Counted last: whoever catches what the function raises finds the count as it was.
+        counted = [
+            f"{place(self._pair.values[at])}.add_({count})"
+            for at, count in self._pair.counters.items()
+        ]
         outs = outer_names(len(self._pair.returned))
-        if nested(outside, outs) == "out":
+        if nested(outside, outs) == "out" and not counted:
             return [*lines, f"return {made}"]
-        return [*lines, f"{', '.join(outs)} = {made}", f"return {nested(outside, outs)}"]
+        result = f"return {nested(outside, outs)}"
+        return [*lines, f"{', '.join(outs)} = {made}", *counted, result]
 
     def _forward(self, part: str) -> tuple[list[str], list[str]]:
         """Its lines, and the texts of the program's results."""
@@ -120,6 +127,17 @@ class StepFunction:
             for value, origin in zip(values, self._pair.origins, strict=True)
             if origin.of != "upstream"
         }
+
+    def _as_they_were(self, kept: dict[str, str]) -> list[str]:
+        """Lines that copy what the kernels write to, where the backward reads it as it was before."""
+        local = [value for value in self._pair.forward.values if value.kind != "constant"]
+        written = {local[at].name for at in self._pair.overwritten}
+        lines = []
+        for name, text in kept.items():
+            if text in written:
+                kept[name] = unique(f"{text}_before", {value.name for value in local})
+                lines.append(f"{kept[name]} = {text}.clone()")
+        return lines
 
     def _without_gradient(self, returned: Sequence[str]) -> tuple[list[str], list[str]]:
         """What is returned, and the lines that mark those of it that have no gradient."""

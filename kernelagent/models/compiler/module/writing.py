@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,17 +11,9 @@ import torch
 
 from kernelagent.models.compiler.capturing.capture import Captured, PolicyCannot
 from kernelagent.models.compiler.capturing.capture_step import Pair
-from kernelagent.models.compiler.choices import Alternative, Choice, Config, usual
-from kernelagent.models.compiler.kernels.layout import WIDTH, folded
-from kernelagent.models.compiler.kernels.naming import (
-    identifier,
-    kernel_name,
-    local_names,
-    path_of,
-    renamed,
-    unique,
-)
-from kernelagent.models.compiler.kernels.rewriting import rewrite
+from kernelagent.models.compiler.choices import Alternative, Choice, Config
+from kernelagent.models.compiler.kernels.layout import folded
+from kernelagent.models.compiler.kernels.naming import identifier, unique
 from kernelagent.models.compiler.module.constructor import (
     NO_SHAPES,
     ORIGINAL,
@@ -38,23 +29,22 @@ from kernelagent.models.compiler.module.host import (
     AS_IT_LIES,
     CONTIGUOUS,
     IN_ORDER,
-    Whole,
     device_lines,
     empty,
     host_names,
     input_lines,
     results,
-    spelled,
-    torch_line,
     whole_tensors,
     without_unread_sizes,
 )
+from kernelagent.models.compiler.module.kernel_writing import KernelWriter, bare
 from kernelagent.models.compiler.module.limits import COUNTABLE, limit_lines, raising
 from kernelagent.models.compiler.module.repeated_sizes import named_once
+from kernelagent.models.compiler.module.spelling import Whole, spelled, torch_line
 from kernelagent.models.compiler.module.step_function import BACKWARD, StepFunction, function_name
 from kernelagent.models.compiler.program.algebra import factored
 from kernelagent.models.compiler.program.calls import Call, by_module, dispatch, variables_of
-from kernelagent.models.compiler.program.numbers import number, sizes_of
+from kernelagent.models.compiler.program.numbers import sizes_of
 from kernelagent.models.compiler.program.program import (
     Allocate,
     Launch,
@@ -63,13 +53,8 @@ from kernelagent.models.compiler.program.program import (
     parse_program,
 )
 from kernelagent.models.compiler.templates import Context, Site, sites_of
-from kernelagent.models.compiler.templates.layouts import unneeded
+from kernelagent.models.compiler.templates.layouts import apart, unneeded
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
-
-_SIZES = ("xnumel", "ynumel", "znumel", "r0_numel")
-_HELD = "persistent_reduction"
-_LONGEST_Y = 65535
-"""Programs that CUDA starts along a grid's y axis."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +73,7 @@ class Written:
     """What each template does here, a sentence each."""
 
 
-class Writer:
+class Writer(KernelWriter):
     """Writes one candidate for a module; several input sets share its file."""
 
     def __init__(
@@ -107,26 +92,17 @@ class Writer:
         `target`: the GPU whose estimates choose between templates and torch's library. `fixed`: what the
         constructor must be given. `train`: whether the module is right in training mode, too.
         """
+        super().__init__(type(module).__name__, choice)
         self._fixed = list(fixed)
         self._refused = not train and training_matters(module)
         self._module = module
         self._state = state
         self._constructor = constructor
-        self._choice = choice
-        self._what = type(module).__name__
-        self._kernels: dict[str, str] = {}
-        self._by_text: dict[str, str] = {}
-        self._configs: dict[str, Config] = {}
-        self._kinds: dict[str, str] = {}
-        self._passed: dict[str, list[str]] = {}
-        self._libdevice = False
         self._gpu = ceilings_for(target)
         self._alternatives: dict[str, tuple[Alternative, ...]] = {}
         self._sites: dict[str, bool] = {}
         self._remarks: list[str] = []
         self._functions: dict[str, str] = {}
-        self._variables: set[str] = set()
-        """Names that hide a kernel of the same name."""
 
     def write(self, calls: Sequence[Call]) -> Written:
         """The whole file; raises `PolicyCannot`."""
@@ -220,7 +196,7 @@ class Writer:
             *input_lines(captured, hosts),
             *device_lines(captured),
             *self._computed(captured, program, hosts),
-            f"return {results(captured, program, hosts)}",
+            f"return {results(captured, program, hosts, apart(captured, program))}",
         ]
 
     def _computed(
@@ -303,82 +279,6 @@ class Writer:
         self._libdevice |= printed.uses_libdevice
         return list(printed.launch)
 
-    def _launch(
-        self,
-        program: Program,
-        step: Launch,
-        hosts: Mapping[str, str],
-        values: Mapping[str, int],
-        *,
-        ending: str,
-    ) -> list[str]:
-        kernel = program.kernels[step.kernel]
-        parameters = [p.arg for p in kernel.function.args.args if not p.arg.endswith("BLOCK")]
-        given = dict(zip(parameters, step.arguments, strict=True))
-        sizes = {n: number(v, values, self._what) for n, v in given.items() if n in _SIZES}
-        texts = {n: _bare(spelled(v, hosts)) for n, v in given.items()}
-        tensors = {n: text for n, text in texts.items() if n not in sizes and not _is_factor(n)}
-        name = self._kernel(program, step, tensors, sizes, texts, ending)
-        config = self._configs[name]
-        axes = [_grid_axis(axis, texts, config) for axis in kernel.axes.removesuffix("+")]
-        if kernel.axes == "xy+":
-            axes[1:] = [f"min({axes[1]}, {_LONGEST_Y})", f"triton.cdiv({axes[1]}, {_LONGEST_Y})"]
-        grid = ", ".join(axes)
-        arguments = [*tensors.values()]
-        arguments += [texts[n] for n in self._passed[name]]
-        shown = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-        labels = _block_labels(kernel.kind, kernel.axes)
-        blocks = {b: str(size) for b, size in config.blocks.items()}
-        if kernel.kind == _HELD and not isinstance(given["r0_numel"], ast.Constant):
-            # A block that holds a whole row, however long that is.
-            blocks["R0_BLOCK"] = f"triton.next_power_of_2({texts['r0_numel']})"
-        named = [f"{labels[b]}={size}" for b, size in blocks.items()]
-        named += [f"{key}={value}" for key, value in shown.items()]
-        comma = "," if len(kernel.axes) == 1 else ""
-        return [f"{name}[({grid}{comma})]({', '.join([*arguments, *named])})"]
-
-    def _kernel(
-        self,
-        program: Program,
-        step: Launch,
-        tensors: Mapping[str, str],
-        sizes: Mapping[str, int],
-        texts: Mapping[str, str],
-        ending: str,
-    ) -> str:
-        kernel = program.kernels[step.kernel]
-        plain = rewrite(kernel, self._what)
-        paths = {p: path_of(h).replace(".", "_") for p, h in tensors.items()}
-        # What stands in a sequence has a number for a name.
-        hosts = {p: identifier(f"layer_{t}" if t[0].isdigit() else t) for p, t in paths.items()}
-        names = local_names(kernel, plain.body, _distinct(hosts))
-        body = "\n".join(ast.unparse(renamed(s, names)) for s in plain.body)
-        read = {n.id for n in ast.walk(ast.parse(body)) if isinstance(n, ast.Name)}
-        factors = [n for n in texts if _is_factor(n) and names.get(n, n) in read]
-        used = [n for n in _SIZES if n in sizes and names.get(n, n) in read]
-        key = f"{body}{[(n, sizes[n]) for n in used]}{plain.blocks}"
-        if key in self._by_text:
-            return self._by_text[key]
-        name = kernel_name(kernel, {*self._kernels, *self._variables}, ending)
-        parameters = [names[p] for p in tensors]
-        parameters += [f"{names[n]}: tl.constexpr" for n in factors] + [names[n] for n in used]
-        parameters += [f"{names[b]}: tl.constexpr" for b in plain.blocks]
-        lines = ["@triton.jit", folded(f"def {name}({', '.join(parameters)}):")]
-        lines += textwrap.indent(folded(body), "    ").splitlines()
-        given = dict(zip((p.arg for p in kernel.function.args.args), step.arguments, strict=False))
-        called = {ast.unparse(given[p]): names[p].removesuffix("_ptr") for p in tensors}
-        lines[2:2] = _docstring(kernel.expressions, called)
-        self._kernels[name] = "\n".join(lines)
-        self._by_text[key] = name
-        first = usual(kernel, plain, dict(sizes))
-        chosen = self._choice.configs.get(name, first)
-        kept = {b: chosen.blocks.get(b, first.blocks.get(b, 1)) for b in plain.blocks}
-        self._configs[name] = Config(kept, chosen.num_warps, chosen.num_stages)
-        self._kinds[name] = kernel.kind
-        self._passed[name] = [*factors, *used]
-        self._libdevice |= plain.uses_libdevice
-        return name
-
 
 class _FileNames:
     """The names of the file that is written, for a template: see `templates.Namer`."""
@@ -390,7 +290,7 @@ class _FileNames:
         self._known = known
 
     def host(self, node: ast.expr) -> str:
-        return _bare(spelled(node, self._hosts, self._known))
+        return bare(spelled(node, self._hosts, self._known))
 
     def local(self, name: str) -> str:
         return unique(name, self._hosts.values())
@@ -443,58 +343,9 @@ _UNINITIALISED = "# Uninitialised until the original's state_dict is loaded, who
 _EVAL_ONLY = "these kernels are for eval mode alone: call .eval()"
 
 
-def _docstring(expressions: Sequence[str], called: Mapping[str, str]) -> list[str]:
-    """What a kernel computes; `called`: the kernel's names for tensors by Inductor's."""
-    if not expressions:
-        return []
-    words = [re.sub(r"\w+", lambda m: called.get(m[0], m[0]), text) for text in expressions]
-    if len(words) == 1 and len(words[0]) < WIDTH - 12:
-        return [f'    """In PyTorch: {words[0]}."""']
-    folds = [
-        textwrap.wrap(text, WIDTH - 4, subsequent_indent="    ", break_long_words=False)
-        for text in words
-    ]
-    return [
-        '    """In PyTorch:',
-        "",
-        *(f"    {line}" for fold in folds for line in fold),
-        '    """',
-    ]
-
-
 def _remark_on(site: Site, *, wanted: bool) -> str:
     if not wanted:
         return f"torch's library does {site.words}"
     if site.pays:
         return site.words
     return f"{site.words}: slower than the library by this estimate, and for the judge to compare"
-
-
-def _block_labels(kind: str, axes: str) -> dict[str, str]:
-    if kind != "pointwise":
-        return {"XBLOCK": "ROWS", "R0_BLOCK": "BLOCK"}
-    if axes == "x":
-        return {"XBLOCK": "BLOCK"}
-    return {f"{axis.upper()}BLOCK": f"BLOCK_{axis.upper()}" for axis in "xyz"}
-
-
-def _grid_axis(axis: str, sizes: Mapping[str, str], config: Config) -> str:
-    size, block = sizes[f"{axis}numel"], config.blocks.get(f"{axis.upper()}BLOCK", 1)
-    return size if block == 1 else f"triton.cdiv({size}, {block})"
-
-
-def _is_factor(parameter: str) -> bool:
-    """`ks0`: a size that addresses are computed with."""
-    return re.fullmatch(r"ks\d+", parameter) is not None
-
-
-def _bare(text: str) -> str:
-    return ast.unparse(ast.parse(text, mode="eval").body)
-
-
-def _distinct(hosts: Mapping[str, str]) -> dict[str, str]:
-    """Two parameters may be given one tensor, and need two names."""
-    names: dict[str, str] = {}
-    for parameter, host in hosts.items():
-        names[parameter] = unique(host, names.values())
-    return names

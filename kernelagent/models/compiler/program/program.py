@@ -192,6 +192,8 @@ def _is_noise(text: str) -> bool:
     return any(word in text for word in _HOST_NOISE)
 
 
+_LSTM = "mkldnn_rnn_layer"
+"""What tracing on a CPU makes of torch's LSTM; other recurrent layers are unrolled into steps."""
 _SIZE = re.compile(r"((s|u|ps)\d+|\w+_[xyzr]0?_?numel)(_\d+)?")
 
 
@@ -261,4 +263,10 @@ def _require_plain(statement: ast.stmt, what: str) -> None:
         if foreign in text:
             calls = [ast.unparse(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call)]
             called = next((call for call in calls if foreign in call), text[:80])
+            if _LSTM in called:
+                raise PolicyCannot(
+                    what,
+                    "torch's LSTM is one library call (cuDNN's on a GPU), which the policy leaves alone",
+                    "optimize a part without it with --submodule (`kernelagent scan` lists the parts)",
+                )
             raise PolicyCannot(what, f"its compiled form calls `{called}`, which is not CUDA's")

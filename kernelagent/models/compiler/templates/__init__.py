@@ -135,6 +135,7 @@ class Template(Protocol):
 TEMPLATES: Mapping[str, str] = {
     "product": "kernelagent.models.compiler.templates.matmul.gemm:Products",
     "convolution": "kernelagent.models.compiler.templates.convolution.conv:Convolutions",
+    "pooling": "kernelagent.models.compiler.templates.pooling.pool:Poolings",
     "attention": "kernelagent.models.compiler.templates.attention.attend:Attentions",
 }
 """Families by name; the first that wants a step has it."""

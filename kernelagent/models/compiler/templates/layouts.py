@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
+
 from kernelagent.models.compiler.capturing.capture import Captured, Value
 from kernelagent.models.compiler.program.dataflow import names_in
 from kernelagent.models.compiler.program.numbers import number
@@ -25,6 +27,8 @@ from kernelagent.models.compiler.templates.convolution.convolved import (
     convolution_of,
     result_shape,
 )
+from kernelagent.models.compiler.templates.pooling.pooled import pool_of
+from kernelagent.models.compiler.templates.pooling.pooled import result_shape as pooled_shape
 
 ZERO, ONE = ast.Constant(0), ast.Constant(1)
 
@@ -46,6 +50,23 @@ class Layout:
     @property
     def starts_at_zero(self) -> bool:
         return ast.unparse(self.offset) == "0"
+
+
+def apart(captured: Captured, program: Program) -> set[int]:
+    """Results, by place, that lie in the memory of an earlier one, where the original's do not.
+
+    The compiler may return the last row of all states for the last state.
+    """
+    layouts = Layouts(captured, program)
+    tensors = [leaf for leaf in captured.outputs if isinstance(leaf, torch.Tensor)]
+    owners: dict[str, object] = {}
+    copied = set()
+    for at, (node, tensor) in enumerate(zip(program.results, tensors, strict=True)):
+        memory = tensor.untyped_storage()._cdata
+        for storage in layouts.storages(node):
+            if owners.setdefault(storage, memory) != memory:
+                copied.add(at)
+    return copied
 
 
 def stands_in_order(layout: Layout, sizes: Sequence[Mapping[str, int]], what: str) -> bool:
@@ -109,7 +130,7 @@ class Layouts:
         """The storages that a step may change; what is not known to be left alone counts."""
         if isinstance(step, Launch):
             return self._of_parameters(program, step, ("out_ptr", "in_out_ptr"))
-        result = convolution_of(step) or attention_of(step)
+        result = convolution_of(step) or attention_of(step) or pool_of(step)
         if result is not None:
             return self.storages(ast.Name(result.out, ast.Load()))
         if isinstance(step, Torch) and not self.is_alias(step):
@@ -151,6 +172,12 @@ class Layouts:
             if shape is not None and x is not None:
                 strides = contiguous(shape)
                 self._by_name[call.out] = Layout(call.out, shape, strides, x.dtype)
+        elif (pooled := pool_of(step)) is not None:
+            images = self.of(pooled.x)
+            if images is not None:
+                places = pooled_shape(pooled, images.shape)
+                strides = contiguous(places)
+                self._by_name[pooled.out] = Layout(pooled.out, places, strides, images.dtype)
         elif (attended := attention_of(step)) is not None:
             query, value = self.of(attended.query), self.of(attended.value)
             if query is not None and value is not None:

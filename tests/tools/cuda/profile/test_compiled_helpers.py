@@ -11,7 +11,8 @@ import pytest
 from kernelagent.tools.cuda import helper
 from kernelagent.tools.cuda.helper import CompiledHelpers
 from kernelagent.tools.cuda.launchers import LAUNCHER, accepted
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.sandbox.spawn import ForkServer
 
 HERE = Path(__file__).parent

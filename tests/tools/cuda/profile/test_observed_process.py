@@ -15,8 +15,8 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing import device_profile
 from kernelagent.tools.judge.timing.observed import graph_time, observe, suppress
 from kernelagent.tools.judge.timing.tracing import traced_forward
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.spawn import ForkServer
 

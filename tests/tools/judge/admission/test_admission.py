@@ -68,6 +68,50 @@ def test_an_argument_without_effect_is_named():
     assert not result.degenerate
 
 
+def test_a_weight_of_one_element_that_counts_is_not_named_in_a_rough_type():
+    def scaled(t):
+        return torch.where(t["x"] > 0, torch.nn.functional.softplus(t["alpha"]) * t["x"], t["x"])
+
+    inputs = drawn(x=normal(32, 64), alpha=lambda _: torch.tensor([0.8]))
+    operation = Operation("toy", inputs, scaled, {}, {}, weights=("alpha",))
+    result = admit(
+        cases_of(operation, torch.bfloat16),
+        lambda t: reference64(operation, t),
+        torch.Generator().manual_seed(0),
+    )
+    assert result.insensitive_arguments == result.faint_arguments == ()
+
+
+def test_an_argument_that_moves_the_answer_by_less_than_rounding_is_not_said_to_have_no_effect():
+    result = admitted(
+        lambda t: t["x"] * 2 + torch.tanh(t["y"]) * 1e-9,
+        drawn(x=normal(32, 64), y=normal(32, 64)),
+    )
+    assert result.insensitive_arguments == ()
+    assert result.faint_arguments == ("y",)
+    assert "faint_argument" in [item.code for item in result.disclosures]
+
+
+def test_a_state_of_zeros_that_counts_is_not_named():
+    result = admitted(
+        lambda t: t["x"] * 2 + t["state"],
+        drawn(x=normal(16, 32), state=zeros(16, 32)),
+        weights=("state",),
+    )
+    assert result.insensitive_arguments == ()
+
+
+def test_an_input_of_zeros_and_infinities_is_tried_like_others():
+    bias = torch.zeros(16, 32)
+    bias[:, 20:] = -torch.inf
+    result = admitted(
+        lambda t: torch.softmax(t["x"] + t["bias"], -1),
+        drawn(x=normal(16, 32), bias=lambda _: bias.clone()),
+        weights=("bias",),
+    )
+    assert not result.degenerate
+
+
 def test_inputs_of_eight_bit_floats_are_tried_like_others():
     def halved(t):
         wide = t["x"] if t["x"].dtype == torch.float64 else t["x"].float()

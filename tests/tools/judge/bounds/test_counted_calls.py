@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.judge.bounds.counted_calls import CountedCall, difference, grows_less
 from kernelagent.tools.virtual.cost.eager import EagerRow
-from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _MIB = 1 << 20
-_NOTHING = {
-    name: 0 for name in TrafficFacts.__annotations__ if name not in ("dot_flops", "argument_reads")
-}
+_NOTHING = {item.name: 0 for item in fields(TrafficFacts) if item.type == "int"}
 _MOVING = replace(
     TrafficFacts(**_NOTHING),
     requested_load_bytes=_MIB,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import torch
 
 from kernelagent.domain.serialization import to_data
+from kernelagent.tools.judge.bounds.cost_estimate import dearer_words
 from kernelagent.tools.judge.bounds.other_contents import does_more, structured
-from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
-_NAMES = [n for n in TrafficFacts.__annotations__ if n not in ("dot_flops", "argument_reads")]
+_NAMES = [item.name for item in fields(TrafficFacts) if item.type == "int"]
 _LITTLE = replace(TrafficFacts(**dict.fromkeys(_NAMES, 0)), lanes=1 << 20, loads=100_000)
 
 
@@ -34,7 +35,7 @@ def test_more_loads_are_told_as_so_many_times_the_loads():
 
 def test_atomics_at_one_address_are_no_more_work():
     """How they wait for each other is a fact of the data, not of the kernel."""
-    contended = replace(_LITTLE, hottest_atomics=1 << 20)
+    contended = replace(_LITTLE, hottest_atomics=1 << 20, hottest_updates=1 << 25)
     assert does_more(launched(_LITTLE), launched(contended)) is None
 
 
@@ -61,3 +62,10 @@ def test_structured_indices_repeat_and_stay_in_range():
 def test_sorted_offsets_and_permutations_stay_as_they_are():
     for tensor in (torch.tensor([0, 3, 9, 12, 40]), torch.randperm(64)):
         assert structured(tensor) is tensor
+
+
+def test_more_work_that_the_estimate_does_not_show_is_not_said_to_change_it():
+    where = "1.3 times the fp operations on inputs with a structure"
+    words = dearer_words("default", where, 112.1, 112.3)
+    assert words == f"{where}, which leaves the estimate at 112 us (input set 'default')"
+    assert "an estimate of 150 us instead of 112" in dearer_words("default", where, 112.1, 150)

@@ -7,7 +7,7 @@ import mmap
 import pytest
 import torch
 
-from kernelagent.tools.virtual.device.arena import place
+from kernelagent.tools.virtual.device.storages.arena import place
 from kernelagent.tools.virtual.executor.requests import Forged
 from kernelagent.tools.virtual.provenance.replay import MOST_TOLD, Replay
 
@@ -84,6 +84,19 @@ def test_an_operation_is_done_on_the_hidden_values():
     assert replay.failure is None
     assert torch.equal(replay.outputs[0], hidden * hidden)
     assert [row.name for row in replay.rows] == ["mul"]
+
+
+def test_a_factor_that_is_rounded_is_rounded_from_its_hidden_value():
+    memory, held = Memory(), torch.ones(2)
+    hidden = torch.tensor([1.0 + 2**-9, 1.0 + 2**-20])
+    replay = Replay([hidden])
+    step(replay, memory, "inputs", tensors=[(held, 1)])
+    told = Told(memory)
+    what = {"kind": "rounded", "factor": told.tensor(held, 1), "result": result(held.clone(), 2)}
+    replay.step(told.request(what), memory)
+    step(replay, memory, "outputs", tensors=[(held, 2)])
+    assert replay.failure is None
+    assert replay.outputs[0].tolist() == [1.0 + 2**-9, 1.0]
 
 
 def test_what_nothing_visible_computed_stays_as_the_runner_has_it():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernelagent.tools.judge.contribution.left_to_kernels import require_part_of_the_work
 from kernelagent.tools.judge.contribution.provenance import Provenance
-from kernelagent.tools.judge.verify.compare.bias import slope_beyond
+from kernelagent.tools.judge.verify.compare.within_budget.bias import slope_beyond
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.cost.eager import EagerRow
 from kernelagent.tools.virtual.provenance.marking import FOREIGN_SHARE, MARKED, Marks
@@ -134,7 +134,8 @@ def test_sums_that_nearly_cancel_are_no_bias_where_eager_rounds_as_much(seed):
         (terms * (1 + 2.0**-9 * torch.randn(32, 512, generator=random).double())).sum(0)
         for _ in range(2)
     ]
-    assert slope_beyond(*(one.to(torch.bfloat16) for one in rounded), right) is None
+    first, second = (one.to(torch.bfloat16) for one in rounded)
+    assert slope_beyond(first, second, right) is None
 
 
 @given(st.integers(0, 10_000), st.sampled_from([torch.bfloat16, torch.float16]))

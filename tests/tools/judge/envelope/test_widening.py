@@ -84,6 +84,24 @@ def test_a_kernel_for_any_number_of_rows_is_admitted_on_the_neighbours_that_were
     shapes, message = widened(judge, "x.numel()")
     assert shapes == [[7, 32], [5, 32], [12, 32], [1, 32], [1, 6, 32]]
     assert "default with x.shape[0] = other.shape[0] = 7" in message
+    assert "One of them was drawn and judged in full: default" in message
+
+
+@pytest.mark.parametrize(
+    "at_other_sizes",
+    ["y = (x + other) * self.gain", "y = torch.where(y == 3.25 * self.gain, 0.0, y)"],
+    ids=["torch computes", "torch has a part"],
+)
+def test_what_only_a_whole_judging_refuses_at_other_sizes_is_admitted_on_none(
+    judge: Judge, at_other_sizes: str
+) -> None:
+    hostile = f"        if x.shape[0] != 6:\n            {at_other_sizes}\n        return y\n"
+    source = CANDIDATE.replace("{count}", "x.numel()").replace("        return y\n", hostile)
+    evaluation = judge.evaluate(source, "turn", lambda _: None)
+    assert evaluation.accepted, evaluation.reason
+    wider = judge.widen(source, evaluation, 120.0)
+    assert wider.envelope == evaluation.envelope
+    assert "was judged in full and refused" in wider.disclosures[-1].message
 
 
 @pytest.mark.long

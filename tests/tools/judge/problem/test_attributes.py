@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_objects_that_are_not_followed_stay() -> None:
 
 @pytest.mark.parametrize("kind", [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM])
 def test_weights_that_a_module_holds_in_a_list_as_well_stay_its_own(
-    kind: type[torch.nn.RNNBase],
+    kind: Callable[..., torch.nn.RNNBase],
 ) -> None:
     module = kind(3, 4, num_layers=2)
     before = Attributes.of(module)

@@ -190,3 +190,28 @@ def test_a_variance_that_cancels_is_no_rounding_of_the_references():
     measured = noise_on_demand(normalized_and_summed, tensors, exact, seeded())
     expected = Expected(eager, exact, {}, measure_noise=measured)
     assert not compare(got, expected, input_set="default", probe="mean100").passed
+
+
+@pytest.mark.parametrize("softmax", [torch.softmax, torch.log_softmax])
+def test_a_softmax_by_one_number_for_each_row_loses_that_numbers_rounding(softmax):
+    """Fused kernels keep `lse` and compute `exp(x - lse)`, which rounds by a unit of `lse` where a maximum does not."""
+    x = torch.randn(64, 32, generator=seeded()) * 30
+    exact = softmax(x.double(), -1)
+    by_lse = x - x.double().logsumexp(-1, keepdim=True).float()
+    by_lse = by_lse.exp() if softmax is torch.softmax else by_lse
+    noise = noise_of(lambda t: softmax(t["x"].double(), -1), {"x": x})["output"].steps
+    error = (by_lse.double() - exact).abs().max()
+    assert 2.0**-20 < float(error) < 4 * float(noise.max[0])
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_the_left_tail_of_a_gelu_is_as_sure_as_one_and_nearly_minus_one_add_up(approximate):
+    tensors = {"x": torch.full((64, 32), -4.4) - torch.rand(64, 32, generator=seeded())}
+
+    def blown_up(t):
+        return 1e3 * torch.nn.functional.gelu(t["x"].double(), approximate=approximate)
+
+    noise = noise_of(blown_up, tensors)["output"]
+    assert float(noise.steps.max[0]) > 1e3 * 2 * 2.0**-25
+    assert float(noise.steps.max[0]) < 1e3 * 8 * 2.0**-24
+    assert float(noise.inputs.max[0]) < float(noise.steps.max[0]) / 4

@@ -16,7 +16,7 @@ from kernelagent.tools.judge.problem.reference.conversions import (
 )
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.literals import Literals
+from kernelagent.tools.judge.problem.trials.planting.literals import Literals
 from kernelagent.tools.judge.problem.trials.trials import PLAN_AT_THE_END, rounds
 
 
@@ -95,3 +95,42 @@ def test_no_call_asks_a_quantiser_for_integers_that_there_are_not(tmp_path):
             assert not looked.undefined, trial.probe
             largest = max(largest, float(trial.arguments[0][0].abs().max()))
     assert largest > 100, "what is in range is asked all the same"
+
+
+HALVES = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return (x.float() * 300).half()
+
+
+def get_inputs():
+    return [torch.randn(8, 32).half()]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_no_call_asks_for_results_that_overflow_where_the_modules_own_are_halves(tmp_path):
+    # In float64 they have an answer; a right kernel may round on another way there.
+    file = tmp_path / "problem.py"
+    file.write_text(HALVES)
+    oracle = Oracle(load_problem(ProblemSpec(path=str(file))), "cpu", nullcontext)
+
+    def drawn(_):
+        return ((torch.randn(8, 32).half(),), {})
+
+    source = InputSource("default", drawn(0), drawn)
+    probes = {}
+    for item in rounds(
+        oracle, (source,), {}, constant=False, plan=PLAN_AT_THE_END, literals=Literals(())
+    ):
+        oracle.use_weights(item.weights)
+        probes |= {trial.probe: oracle.eager(trial.arguments) for trial in item.trials}
+    assert "large_logits" in probes, "it is asked nearer to the natural values"
+    assert all(bool(answer.isfinite().all()) for answer in probes.values())

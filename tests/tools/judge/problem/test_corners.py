@@ -14,7 +14,7 @@ from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.trials.corners import corner_rounds
 from kernelagent.tools.judge.problem.trials.inputs import input_sources
-from kernelagent.tools.judge.problem.trials.literals import NONE
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE
 
 SOURCE = """
 import torch

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.tools.judge.problem.trials.input_domain import fresh_like, laid_out_like, observe
-from kernelagent.tools.judge.problem.trials.trials import nudged, rearranged
+from kernelagent.tools.judge.problem.trials.sequels import nudged, rearranged
 from tests.lanes import examples
 from tests.tools.judge.counting import operations_of
 

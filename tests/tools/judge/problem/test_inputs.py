@@ -106,3 +106,60 @@ def test_inputs_of_one_seed_are_equal_and_of_two_are_not(tmp_path: Path) -> None
     first, again, other = (source.draw(seed)[0][0] for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+CACHE = """
+class Model(nn.Module):
+    def forward(self, cache, places):
+        return cache[places].sum(-1)
+
+
+def get_inputs():
+    return [torch.rand(4096, 512), PLACES]
+"""
+
+
+def test_a_cache_that_numbers_point_into_keeps_its_rows(tmp_path: Path) -> None:
+    source = sources(tmp_path, CACHE.replace("PLACES", "torch.randperm(4096).view(64, 64)"))[
+        "default"
+    ]
+    assert source.shrunk is None
+    (cache, places), _ = source.draw(0)
+    assert cache.shape == (4096, 512)
+    assert int(places.max()) == 4095
+
+
+def test_a_cache_is_made_smaller_where_the_numbers_stay_within(tmp_path: Path) -> None:
+    source = sources(tmp_path, CACHE.replace("PLACES", "torch.randint(0, 4, (4096,))"))["default"]
+    assert source.shrunk is not None
+    assert source.draw(0)[0][0].shape == (source.shrunk.now, 512)
+
+
+LENGTHS = """
+class Model(nn.Module):
+    def forward(self, x, lengths):
+        row = torch.arange(x.shape[0], device=x.device)
+        request = torch.searchsorted(lengths.cumsum(0), row, right=True).clamp(max=2)
+        return x.exp() * lengths[request][:, None]
+
+
+def get_inputs():
+    return [torch.rand(ROWS, 512), torch.randint(1, ROWS // 3, (3,))]
+"""
+
+
+def test_rows_that_lengths_may_count_are_as_many_as_the_user_gave(tmp_path: Path) -> None:
+    source = sources(tmp_path, LENGTHS.replace("ROWS", "3072"))["default"]
+    assert source.shrunk is None
+    large = sources(tmp_path, LENGTHS.replace("ROWS", "98304"))["default"]
+    assert large.shrunk is not None, (
+        "what takes the interpreter minutes is made smaller all the same"
+    )
+
+
+def test_a_large_cache_that_numbers_point_into_ends_with_the_flag_to_use(tmp_path: Path) -> None:
+    text = CACHE.replace("4096, 512", "65536, 512").replace(
+        "PLACES", "torch.randperm(65536).view(256, 256)"
+    )
+    with pytest.raises(ProblemError, match="--inputs FUNCTION"):
+        sources(tmp_path, text)

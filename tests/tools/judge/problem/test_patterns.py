@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.tools.judge.problem.trials import patterns
 from kernelagent.tools.judge.problem.trials.input_domain import observe
-from kernelagent.tools.judge.problem.trials.literals import NONE
-from kernelagent.tools.judge.problem.trials.planted import patterned_weights, planted
+from kernelagent.tools.judge.problem.trials.planting import patterns
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE
+from kernelagent.tools.judge.problem.trials.planting.planted import patterned_weights, planted
 
 TURNS = range(64)
 SHAPES = st.lists(st.integers(1, 6), max_size=3)

@@ -191,6 +191,30 @@ def test_a_small_problem_is_planned_as_given(tmp_path: Path) -> None:
     assert result.need.total < BASE_BYTES + (64 << 20)
 
 
+LENGTHS = """
+class Model(nn.Module):
+    def forward(self, x, lengths):
+        return x.exp() * lengths.sum()
+
+
+def get_inputs():
+    return [torch.rand(3072, 512), torch.randint(1, 1024, (3,))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_rows_that_numbers_may_count_are_planned_as_given_until_time_runs_out(
+    tmp_path: Path,
+) -> None:
+    result = planned(tmp_path, LENGTHS)
+    assert result.sources[0].shrunk is None
+    assert not result.inner
+    assert planned(tmp_path, LENGTHS, level=1).sources[0].shrunk is not None
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("8G", 8 * 10**9), ("3.5GB", 35 * 10**8), ("800M", 8 * 10**8), ("1024", 1024)],

@@ -8,16 +8,19 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from kernelagent.tools.calls.complex_numbers import parts_first
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.literals import NONE, Literals, literals_of
-from kernelagent.tools.judge.problem.trials.planted import (
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals, literals_of
+from kernelagent.tools.judge.problem.trials.planting.planted import (
     Planted,
     can_plant,
     is_elementwise,
+    patterned_weights,
     planted,
     planted_weights,
 )
+from kernelagent.tools.judge.problem.trials.planting.planted_values import related
 from kernelagent.tools.judge.problem.trials.probes import Dropped
 from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
 from tests.tools.judge.counting import operations_of
@@ -310,6 +313,15 @@ def test_in_some_turns_rows_beside_each_other_have_one_id_and_begin_alike():
     assert any(found), "a few turns are enough"
 
 
+def test_rows_of_eight_bits_begin_alike_too():
+    x = torch.randn(24, 40, generator=seeded()).to(torch.float8_e4m3fn)
+    made = related({}, {"x": x, "ids": torch.randint(0, 40, (24,), generator=seeded())}, 1)
+    assert made["x"].dtype == x.dtype
+    rows = made["x"].float()
+    assert bool((rows[1:, :4] == rows[:-1, :4]).all(1).any())
+    assert not torch.equal(rows, x.float())
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e5m2], ids=str)
 def test_in_some_turns_one_input_is_another_with_the_other_sign(dtype):
     made_of = {name: torch.randn(8, 40, generator=seeded()).to(dtype) for name in ("x", "y")}
@@ -442,3 +454,45 @@ def test_products_in_tf32_are_as_near_as_another_s_products_in_tf32():
         wrong = other.clone()
         wrong[int(right.norm(dim=1).argmax())] *= 100
         assert first_far_off(wrong, eager, right, result.moved, 1.0) is not None
+
+
+def test_numbers_of_the_source_are_planted_as_moduli_and_as_parts_of_complex_inputs():
+    z = torch.randn(64, 96, dtype=torch.complex64, generator=seeded())
+    planted_in = values_of("literals", z, Literals(values=(1e-9,)), of=torch.sgn)
+    sizes = planted_in.abs()
+    assert bool(((sizes / 1e-9 - 1).abs() < 1e-3).any())
+    assert bool(((planted_in.real.abs() / 1e-9 - 1).abs() < 1e-3).any())
+
+
+def test_a_phasor_with_a_constant_below_the_root_is_far_off_where_its_number_is_planted():
+    z = torch.randn(64, 96, dtype=torch.complex64, generator=seeded())
+    result = made("literals", z, Literals(values=(1e-18,)), of=torch.sgn)
+    given = result.tensors["x"]
+    right = torch.sgn(given.to(torch.complex128))
+    off = given / (given.abs().square() + 1e-18).sqrt()
+    expected, precise = parts_first(torch.sgn(given)), parts_first(right)
+    assert first_far_off(parts_first(off), expected, precise, result.moved, 0.7) is not None
+    honest = given / given.abs().clamp_min(1e-30)
+    assert first_far_off(parts_first(honest), expected, precise, result.moved, 0.7) is None
+
+
+def test_a_transform_of_complex_rows_is_not_by_elements():
+    z = torch.randn(4, 16, dtype=torch.complex64)
+    assert not is_elementwise({"x": z}, lambda t: torch.fft.fft(t["x"]))
+    assert is_elementwise({"x": z}, lambda t: t["x"] * 2j)
+
+
+def test_planted_complex_weights_have_parts_that_are_zero_alone():
+    weights = {"w": torch.randn(256, dtype=torch.complex64, generator=seeded())}
+    (first, *_) = planted_weights(weights, ("w",), Literals(values=(3.0,)), seeded(2))
+    assert bool(((first["w"].imag == 0) & (first["w"].real != 0)).any())
+
+
+def test_weights_that_may_be_decays_are_neither_zero_nor_negative():
+    weights = {"w": 0.1 + 0.8 * torch.rand(5), "v": torch.randn(5)}
+    for seed in range(6):
+        bold, *_ = planted_weights(weights, ["w", "v"], Literals((3.0,)), seeded(seed))
+        assert bool((bold["w"] > 0).all())
+        every, alone = patterned_weights(weights, ["w", "v"], seeded(seed), seed)
+        assert bool((every["w"] > 0).all())
+        assert bool((alone["w"] > 0).all())

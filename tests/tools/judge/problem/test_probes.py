@@ -15,7 +15,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
     share_nonfinite,
     with_tensors,
 )
-from kernelagent.tools.judge.problem.trials.trials import rearranged
+from kernelagent.tools.judge.problem.trials.sequels import rearranged
 
 
 def seeded(seed=0):
@@ -250,3 +250,29 @@ def test_rearranged_inputs_have_their_numbers_and_their_first_element_but_not_th
 def test_what_is_not_finite_is_counted_in_eight_bits_as_well(dtype):
     values = torch.tensor([1.0, float("nan"), 2.0, 3.0]).to(dtype)
     assert share_nonfinite(values) == 0.25
+
+
+def test_edges_of_complex_numbers_are_on_either_axis_and_never_without_a_square():
+    z = probed("edges", torch.randn(64, 128, dtype=torch.complex64, generator=seeded()))
+    on_the_imaginary, on_the_real = (z.real == 0) & (z.imag != 0), (z.imag == 0) & (z.real != 0)
+    assert int(on_the_imaginary.sum()) > 100
+    assert int(on_the_real.sum()) > 100
+    assert bool((z.real == 0).all(-1).any())
+    assert bool((z.imag == 0).all(-1).any())
+    assert bool(z.real[z.real == 0].signbit().any())
+    sizes = z.abs()
+    assert bool(((sizes == 0) | (sizes > 1e-30)).all())
+
+
+def test_a_complex_weight_that_begins_real_gets_an_imaginary_part():
+    real = torch.randn(64, generator=seeded())
+    given = {"w": torch.complex(real, torch.zeros(64))}
+    drawn = perturbed_state(given, ("w",), seeded(1))
+    assert drawn.kept == ()
+    assert float(drawn.tensors["w"].imag.square().mean()) > 0.5
+    assert not torch.equal(drawn.tensors["w"].real, real)
+
+
+def test_a_complex_answer_that_is_partly_infinite_counts_as_not_finite():
+    z = torch.tensor([1 + 1j, complex(0.0, float("inf"))])
+    assert share_nonfinite(z) == 0.5

@@ -9,7 +9,7 @@ import torch
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.memory_need import MADE_AHEAD_BYTES
-from kernelagent.tools.judge.problem.reference.oracle import Expected
+from kernelagent.tools.judge.problem.reference.expected import Expected
 from kernelagent.tools.judge.problem.trials.rounds import Round, Rounds, Trial
 from kernelagent.tools.judge.verify.compare import compare
 

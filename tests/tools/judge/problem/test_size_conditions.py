@@ -9,7 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from kernelagent.tools.judge.problem.trials.literals import literals_of
+from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.size_conditions import (
     Beside,
     size_conditions,
@@ -92,6 +92,11 @@ def test_a_name_that_is_bound_twice_stands_for_itself() -> None:
     lines = "left = rows % 61\n    left = left + 1\n    more = left == 13"
     (condition,) = [c for c in conditions(lines) if c.text.startswith("left")]
     assert (condition.text, condition.open) == ("left == 13", ("left",))
+
+
+def test_the_name_of_a_comprehension_is_no_value_that_was_bound_before() -> None:
+    lines = "left = rows % 61\n    more = 3 in [left * 2 for left in (1, rows)]"
+    assert all("for left in" in c.text or c.open == ("rows",) for c in conditions(lines))
 
 
 def test_names_bound_to_names_may_not_make_a_condition_of_any_size() -> None:

@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 
 from kernelagent.tools.judge.problem.trials.unlike import (
     Unlike,
-    larger_integers,
-    smaller_integers,
     unlike,
     unlike_weights,
+)
+from kernelagent.tools.judge.problem.trials.unlike_integers import (
+    close_integers,
+    larger_integers,
+    smaller_integers,
 )
 from kernelagent.tools.judge.verify.compare.small_results import lost_results, zeros_of_other_sign
 
@@ -137,7 +140,30 @@ def test_weights_lose_what_all_of_their_draws_have() -> None:
     ternary = torch.randint(-1, 2, (16, 8), generator=seeded()).float()
     (item,) = unlike_weights({"weight": ternary}, seeded())
     assert (item.property, item.name) == ("fractions", "weight")
-    assert not list(unlike_weights({"weight": torch.randn(16, 8, generator=seeded())}, seeded()))
+
+
+def test_a_weight_becomes_ten_times_as_large_and_some_of_its_elements_far_more() -> None:
+    weight = torch.randn(16, 8, generator=seeded())
+    ten, far = unlike_weights({"weight": weight}, seeded())
+    assert {ten.property, far.property} == {"magnitudes"}
+    assert torch.equal(ten.tensors["weight"], 10 * weight)
+    assert float(far.tensors["weight"].abs().max()) > 100
+
+
+def test_a_weight_of_few_elements_gets_the_other_sign_in_all_of_them() -> None:
+    gate = torch.tensor([0.5, 0.25])
+    (item,) = [i for i in unlike_weights({"gate": gate}, seeded()) if i.property == "signs"]
+    assert torch.equal(item.tensors["gate"], -gate)
+
+
+def test_counts_in_floats_get_larger_ones_and_masks_none() -> None:
+    counts = torch.randint(0, 10, (16, 8), generator=seeded()).float()
+    (item,) = made_of(counts)["larger_integers"]
+    more = item.tensors["x"]
+    assert bool((more == more.round()).all())
+    assert float(more.max()) > 100
+    assert bool((more[more != counts] > 9).all())
+    assert "larger_integers" not in made_of((counts < 5).float())
 
 
 def test_zeros_of_another_sign_are_found() -> None:
@@ -146,3 +172,63 @@ def test_zeros_of_another_sign_are_found() -> None:
     told = zeros_of_other_sign(-right.float(), right.float(), right)
     assert told is not None
     assert "100% of the zeros" in told
+
+
+def test_complex_inputs_are_tried_in_other_sizes_and_have_no_order():
+    z = torch.randn(16, 32, dtype=torch.complex64)
+    made = list(unlike({"z": z}, {}, torch.Generator().manual_seed(1)))
+    assert {item.property for item in made} == {"magnitudes"}
+    fading = [item.tensors["z"].abs() for item in made if "fall along" in item.tried]
+    assert min(float(sizes.min()) for sizes in fading) < 1e-9
+
+
+def test_integers_are_equal_or_differ_by_one_or_in_high_bits_alone():
+    left, right = (torch.randint(0, 1000, (64, 100), generator=seeded(at)) for at in (1, 2))
+    made = close_integers(left, right, 1 << 62, seeded(3))
+    assert made is not None
+    apart = made[0] - made[1]
+    assert bool((made[1] >= 1 << 24).all())
+    for difference in (0, 1, -1, 1 << 32, 1 << 48):
+        assert int((apart == difference).sum()) > 100
+
+
+def test_a_tensor_alone_has_integers_close_to_others_of_its_own():
+    ids = torch.arange(1000)
+    made = close_integers(ids, ids, 1 << 40, seeded(4))
+    assert made is not None
+    assert len(made[0].unique()) < 900
+
+
+def test_no_integers_are_close_where_there_is_no_room_for_large_ones():
+    ids = torch.zeros(8, dtype=torch.int8)
+    assert close_integers(ids, ids, 127, seeded()) is None
+
+
+def test_rows_become_as_small_as_a_number_of_the_reference():
+    made = unlike({"x": torch.randn(64, 32, generator=seeded())}, {}, seeded(1), (1e-12, 1e-5))
+    (tiny,) = [item for item in made if "1e-12" in item.tried]
+    norms = tiny.tensors["x"].double().square().sum(-1).sqrt()
+    assert float(norms.min()) < 1e-12 < float(norms.max()) < 1e-11
+
+
+def test_elements_of_a_row_come_to_differ_in_their_last_bits_alone():
+    (item,) = made_of(torch.randn(16, 64, generator=seeded()))["near_equals"]
+    rows = item.tensors["x"].sort(-1).values
+    apart = rows.diff(dim=-1) / rows[:, 1:].abs()
+    assert int(((apart > 0) & (apart < 30 * 2.0**-23)).sum()) > 50
+
+
+@pytest.mark.parametrize("weight", [torch.ones(16, 16).triu(), torch.eye(16), -torch.eye(16)])
+def test_a_pattern_of_few_numbers_is_left_and_random_weights_are_none(weight):
+    (item,) = [i for i in unlike_weights({"w": weight}, seeded(2)) if i.property == "patterns"]
+    assert len(item.tensors["w"].unique()) > 200
+    others = unlike_weights({"w": torch.randn(16, 16, generator=seeded())}, seeded(2))
+    assert all(i.property != "patterns" for i in others)
+
+
+def test_negative_integers_go_far_below_their_smallest():
+    ids = torch.randint(-10, 10, (1000,), generator=seeded())
+    made = smaller_integers(ids, -(1 << 40), seeded(1))
+    assert made is not None
+    assert int(made.min()) < -(1 << 38)
+    assert smaller_integers(ids.to(torch.int8), -(1 << 40), seeded(1)) is None

@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from kernelagent.tools.calls.training_step import (
-    ACCUMULATED,
-    APART,
-    FIRST,
-    GRADIENTS,
-    TrainingStep,
-    apart_names,
-    take,
-)
-from kernelagent.tools.judge.problem.reference.oracle import Expected
+from kernelagent.tools.calls.backwards import ACCUMULATED, APART, FIRST, apart_names
+from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep, take
+from kernelagent.tools.judge.problem.reference.expected import Expected
 from kernelagent.tools.judge.problem.steps.upstreams import (
     KINDS,
     Output,
@@ -177,3 +170,18 @@ def test_what_belongs_to_the_graph_or_to_another_gradient_is_left_alone(
 @pytest.mark.parametrize("function", [None, Apart])
 def test_one_gradient_for_two_inputs_is_as_in_torch(function: Any) -> None:
     judged(function)
+
+
+def test_upstreams_of_a_complex_output_have_both_parts_and_some_one_alone():
+    draw = torch.Generator().manual_seed(3)
+    result, drawn = (torch.randn(6, 8, dtype=torch.complex64) for _ in range(2))
+    seen = set()
+    for name in list(islice(turns(), 60)):
+        row = structured(name, [Output(result, drawn, (result,))], draw)
+        if row is None:
+            continue
+        (made,) = row
+        assert made is not None
+        assert made.dtype == torch.complex64
+        seen.add((bool(made.real.any()), bool(made.imag.any())))
+    assert {(True, True), (True, False), (False, True)} <= seen

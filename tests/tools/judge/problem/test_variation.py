@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kernelagent.tools.judge.problem.trials.variation import (
+    BOUND,
     EXTREMES,
     OUTSIDE,
     varied,
@@ -111,3 +112,31 @@ def test_integers_that_no_input_holds_come_into_a_few_places(number, generator):
     assert int((made["i"] != given["i"]).sum()) == 3
     assert torch.equal(made["small"], given["small"])
     assert with_integers_outside({"x": given["x"]}, number, generator) == {}
+
+
+def test_complex_inputs_hold_an_extreme_in_either_part_and_in_both(generator):
+    z = torch.randn(21, 33, dtype=torch.complex64)
+    made = with_extremes({"z": z}, "nan", generator)["z"]
+    real, imaginary = made.real.isnan(), made.imag.isnan()
+    assert bool((real & ~imaginary).any())
+    assert bool((imaginary & ~real).any())
+    assert bool((real & imaginary).any())
+    large = with_extremes({"z": z}, "largest", generator)["z"]
+    assert bool(large.abs().isfinite().all())
+    assert float(large.abs().max()) > 1e38
+
+
+def test_probabilities_counts_and_masks_that_are_added_hold_nan_and_infinity_too(generator):
+    tensors = {
+        "share": torch.softmax(torch.randn(21, 8), -1),
+        "count": torch.randint(0, 9, (21, 8)).float(),
+        "mask": torch.zeros(8, 8).masked_fill(torch.ones(8, 8).triu(1).bool(), -torch.inf),
+        "x": torch.randn(21, 8),
+    }
+    made = with_extremes(tensors, "nan", generator, BOUND)
+    assert {name: bool(tensor.isnan().any()) for name, tensor in made.items()} == {
+        "share": True,
+        "count": True,
+        "mask": True,
+        "x": False,
+    }

@@ -228,6 +228,7 @@ def test_a_generator_that_runs_on_when_it_is_freed_is_named_and_a_context_is_not
 
 READING = {
     "a table": "BLOCK = SIZES[x.dtype][0]\ndouble[(1,)](x, torch.empty_like(x), 1, BLOCK=BLOCK)",
+    "a table of types": "kind = TYPES[x.dtype]\ndouble[(1,)](x, torch.empty_like(x), 1, BLOCK=kind)",
     "a table that may lack it": "n = SIZES.get(x.dtype, (64, 4))[1]\nx = x * n",
     "a tensor of the file": "x = x * KEPT.to(x.dtype) + torch.where(x > 0, KEPT, x)",
     "a tensor that a kernel reads": "y = torch.empty_like(x)\ndouble[(1,)](KEPT, y, 1, BLOCK=64)",
@@ -251,6 +252,7 @@ class Box:
 
 BOX, KEPT, ROW = Box(), torch.ones(4), [4, 4]
 SIZES = {torch.float32: (64, 4), torch.float16: (128, 8)}
+TYPES = {torch.float32: tl.float32, torch.float8_e4m3fn: tl.float8e4nv}
 KERNELS = {"double": double}
 """
     found = read(module(body, init="self.table = [1, 2]", top=top))

@@ -13,7 +13,7 @@ from kernelagent.domain.tables.dtypes import FLOATS
 from kernelagent.tools.corpus.honest.idioms import IDIOMS
 from kernelagent.tools.corpus.whitebox import text as whitebox_text
 from kernelagent.tools.judge.source_reading.allowed import MEMBERS
-from kernelagent.tools.judge.source_reading.checks.state import MODULE_METHODS
+from kernelagent.tools.judge.source_reading.checks.overrides import MODULE_METHODS
 from kernelagent.tools.judge.source_reading.following.collecting import collect
 from kernelagent.tools.judge.source_reading.following.names import TooIntricate
 from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
@@ -89,6 +89,46 @@ def test_nothing_is_said_of_what_honest_kernels_need(body):
     assert read(module(body, init=init)) == ()
 
 
+HANDED_OVER = """
+    {how}
+    def {name}(cls, module):
+        made = cls(module.weight.shape[0])
+        made.load_state_dict(module.state_dict())
+        return made
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "name", "told"),
+    [
+        ("@classmethod", "from_reference", set()),
+        ("@classmethod", "of_another", {"overrides", "asks_where_it_runs"}),
+    ],
+)
+def test_weights_may_be_handed_over_where_a_module_is_made_of_the_reference(how, name, told):
+    text = module("x = x * 2") + HANDED_OVER.format(how=how, name=name)
+    assert codes(text) == told
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "@staticmethod\n    def jvp(ctx, tangent):\n        return tangent",
+        "@staticmethod\n    def vmap(info, dims, x):\n        return x, dims",
+        "generate_vmap_rule = True",
+    ],
+)
+def test_what_an_autograd_function_has_for_transforms_that_are_not_judged_is_told(method):
+    text = f"class Own(torch.autograd.Function):\n    {method}\n"
+    assert codes(module("x = x * 2") + "\n" + text) == {"acts_later"}
+
+
+@pytest.mark.parametrize("name", ["launch_metadata", "repr"])
+def test_what_triton_calls_for_a_profiler_or_a_name_is_told(name):
+    text = f"@triton.jit({name}=lambda *given: given[0])\ndef other(x):\n    pass\n"
+    assert "acts_later" in codes(module("x = x * 2") + "\n" + text)
+
+
 @pytest.mark.parametrize("row", FLOATS, ids=lambda row: row.name)
 def test_every_floating_type_of_the_table_may_be_named_and_written_out(row):
     body = f"x = x.to(torch.{row.name})\nassert x.dim(), f'{{torch.{row.name}}}'"
@@ -137,6 +177,34 @@ NAMED = {
     "an attribute in a format": ("'{0.is_meta}'.format(x)", "unreadable"),
     "an attribute in a pattern": ("match x:\n    case torch.Tensor(is_meta=True):\n        pass", "asks_where_it_runs"),
 }  # fmt: skip
+
+
+def test_parameters_of_an_empty_part_of_its_own_are_nobody_elses():
+    init = "self.part = nn.Module()\n        self.part.w = nn.Parameter(torch.ones(n))"
+    assert read(module("x = x * self.part.w", init=init)) == ()
+    others = "self.part = n\n        self.part.w = nn.Parameter(torch.ones(4))"
+    assert "changes_others" in codes(module("x = x * self.part.w", init=others))
+
+
+def test_the_type_of_a_kernels_value_is_no_question_and_a_tensors_outside_is_one():
+    kernel = "@triton.jit\ndef typed(x_ptr, o_ptr):\n    tl.store(o_ptr, tl.load(x_ptr).to(o_ptr.type.element_ty))\n"
+    launched = "typed[(1,)](x, torch.empty_like(x))"
+    assert codes(module(launched, top=kernel)) == set()
+    assert "asks_where_it_runs" in codes(module("x = x * 2 if x.type() else x"))
+
+
+def test_what_an_assertion_in_a_kernel_says_is_no_answer():
+    kernel = """
+@triton.jit
+def checked(x_ptr, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK >= 4, f"BLOCK={BLOCK} is too small")
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+"""
+    body = "checked[(1,)](x, BLOCK=4)"
+    assert read(module(body, top=kernel)) == ()
+    text = kernel.replace("BLOCK >= 4,", "f'{BLOCK}' != '5',")
+    assert "asks_where_it_runs" in codes(module(body, top=text))
 
 
 @pytest.mark.parametrize(("body", "code"), NAMED.values(), ids=NAMED.keys())
@@ -250,6 +318,11 @@ def test_following_names_ends_after_many_steps():
     names.steps = 300_000
     with pytest.raises(TooIntricate):
         names.paths(ast.Name("a", ast.Load()), names.scopes[tree])
+
+
+def test_a_long_text_may_take_more_steps_and_a_very_long_one_no_more_than_that():
+    short, long, longer = (collect(ast.parse("a = b\n" * n)).most_steps for n in (9, 3_000, 90_000))
+    assert 300_000 == short < long < longer == 1_500_000
 
 
 def test_names_for_names_for_names_are_followed_at_once():
@@ -410,3 +483,53 @@ def test_a_part_of_a_part_that_a_constructor_makes_is_its_own():
         "self.a = nn.Module(); self.a = nn.functional; self.a.b = nn.Module()",
     ):
         assert "changes_others" in codes(module("x = x * 2", init=other))
+
+
+@pytest.mark.parametrize("name", ["torch.compiler.disable", "torch._dynamo.disable"])
+def test_what_leaves_the_graph_of_torch_compile_is_named(name):
+    marked = module("pass").replace("    def forward", f"    @{name}\n    def forward")
+    assert "breaks_the_graph" in {remark.code for remark in read(marked)}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "torch.full((4,), 0.25, device='cuda')",
+        "torch.ones(4).cuda()",
+        "torch.ones(4).to('cuda')",
+        "torch.ones(4, device=torch.device('cuda'))",
+    ],
+)
+def test_a_table_that_the_file_makes_on_the_gpu_is_named(table):
+    made = module("pass", top=f"TABLE = {table}\n")
+    assert "asks_where_it_runs" in {remark.code for remark in read(made)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "TABLE = torch.ones(4)",
+        "TABLE = torch.ones(4, device='cpu').to(torch.float16)",
+        "HALF = torch.float16",
+        "DEVICE = torch.device('cuda')",
+    ],
+)
+def test_a_table_on_the_host_or_a_device_alone_is_not_named(line):
+    assert read(module("pass", top=f"{line}\n")) == ()
+    assert read(module("y = torch.empty(4, device='cuda')")) == ()
+
+
+def test_the_gradients_of_a_convolution_are_torchs_to_compute_and_other_operators_are_told() -> (
+    None
+):
+    call = "torch.ops.aten.convolution_backward(x, x, x, [1], [1], [0], [1], False, [0], 1, [True, True, True])"
+    assert codes(module(f"return {call}[0]")) == set()
+    for other in (
+        "torch.ops.aten.set_.source_Tensor(x, x)",
+        "torch.ops.load_library('/tmp/x.so')",
+        "torch.ops.another.f(x)",
+        "torch.ops.aten.convolution_backward.op(x)",
+    ):
+        assert codes(module(f"return {other}")) != set()
+    assert codes(module("o = torch.ops.aten\nreturn o.resize_(x, [1])")) == {"reaches_outside"}
+    assert "unreadable" in codes(module("return getattr(torch.ops, 'aten').copy_(x, x)"))

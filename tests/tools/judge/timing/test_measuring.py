@@ -22,8 +22,8 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing import chained, clock, measuring
 from kernelagent.tools.judge.timing.blocks import Running, silent
 from kernelagent.tools.judge.timing.measuring import Measured, measure
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.spawn import ForkServer
 

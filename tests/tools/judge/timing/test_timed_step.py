@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.calls.training_step import APART, GRADIENTS, TrainingStep, take
+from kernelagent.tools.calls.backwards import APART
+from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep, take
 from kernelagent.tools.candidate_runner.repeat import Repeated
 from kernelagent.tools.cuda.chain import digest, pair_at, picked
 

@@ -138,3 +138,41 @@ def test_leaves_are_named_by_their_place():
         "output['a'][1][0]",
         "output['a'][1][1]",
     ]
+
+
+def test_imaginary_parts_that_are_a_little_too_large_are_told_of_as_a_factor_is():
+    right = torch.randn(32, 64, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
+    eager = right.to(torch.complex64)
+    # As products in TF32 err, so that the budget is wide.
+    eager = eager * (1 + 2e-4 * torch.randn(32, 64, generator=torch.Generator().manual_seed(2)))
+    wanted = expected(eager, right, by_slices=True)
+    assert judged(eager.clone(), wanted).passed
+    off = torch.complex(right.real.float(), right.imag.float() * 1.0008)
+    assert "errs_to_one_side" in {told.code for told in judged(off, wanted).disclosures}
+    assert not judged(right.to(torch.complex64), wanted).disclosures
+
+
+class Odd:
+    """Equal to nothing, and written alike."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "Odd()"
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted"),
+    [(Odd(), Odd()), ("a" * 200 + "b", "a" * 200 + "c"), ("a" * 200, "a" * 201), (1, 2)],
+)
+def test_values_that_differ_are_never_told_with_the_same_text_twice(
+    got: object, wanted: object
+) -> None:
+    result = compare(got, Expected(wanted, wanted, {}), input_set="default", probe="natural")
+    assert result.reason is not None
+    before, _, after = result.reason.message.partition("; the reference")
+    assert "both are written" in before or before.removeprefix("output is ") != after

@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from kernelagent.tools.judge.verify.compiled_kernels import CompiledKernels
+from kernelagent.tools.judge.verify.process.compiled_kernels import CompiledKernels
 
 
 @triton.jit

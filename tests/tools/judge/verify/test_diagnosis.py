@@ -271,3 +271,13 @@ def test_a_part_left_out_is_looked_for_only_where_nothing_else_explains_the_erro
     assert len(asked) == 1
     diagnose(failure_of(RIGHT * 1.1), shortened=shorter())
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("value", "wrong"), [(torch.inf, 1), (-torch.inf, 2)])
+def test_what_is_too_large_for_the_type_is_not_told_to_be_wrong_where_it_is_infinite(value, wrong):
+    oracle = torch.ones(64, 640, dtype=torch.float64)
+    oracle[2, 3] = 70000.0
+    candidate = oracle.half()
+    candidate[2, 3], candidate[5, 7] = value, torch.inf
+    result = diagnose(failure_of(candidate, oracle.half(), oracle))
+    assert f"wrong in {wrong} of" in result.sentence

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from kernelagent.domain.evaluation import Reason
+from kernelagent.tools.judge.problem.trials.one_trial import STATE
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import STATE
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare, scales_of
 from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory, refusal_of
 

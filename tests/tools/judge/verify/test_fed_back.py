@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.tools.calls.training_step import APART, GRADIENTS
+from kernelagent.tools.calls.backwards import APART
+from kernelagent.tools.calls.training_step import GRADIENTS
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.steps.steps import single_step

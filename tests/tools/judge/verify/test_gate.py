@@ -236,3 +236,21 @@ def test_the_gate_takes_a_small_part_of_a_large_output_to_float64_at_once(monkey
     monkeypatch.setattr(torch.Tensor, "to", watched)
     assert judged(right, oracle).passed
     assert 0 < largest <= 2**20
+
+
+def test_which_part_of_a_complex_number_is_nan_is_convention_and_whether_one_is_is_not():
+    nan, inf = math.nan, math.inf
+
+    def passes(got, want):
+        oracle = torch.full((4, 8), 1 + 1j, dtype=torch.complex128)
+        candidate, eager = oracle.to(torch.complex64), oracle.to(torch.complex64)
+        oracle[1, 2] = eager[1, 2] = complex(*want)
+        candidate[1, 2] = complex(*got)
+        return gate(candidate, eager, oracle, 1.0).passed
+
+    assert passes((inf, nan), (nan, nan))
+    assert passes((nan, 1.0), (nan, nan))
+    assert passes((inf, 0.5), (inf, nan))
+    assert not passes((1.0, 1.0), (nan, nan))
+    assert not passes((inf, 0.0), (nan, nan))
+    assert not passes((nan, nan), (1.0, 1.0))

@@ -10,9 +10,9 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.candidate_runner.main import REQUESTS
 from kernelagent.tools.judge.bounds.cost_estimate import Account, account
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.deaths import DOING, out_of_time
-from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.deaths import DOING, out_of_time
+from kernelagent.tools.judge.verify.process.limits import Deadline, Limits, how_busy, limits_for
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
 from kernelagent.tools.wire import pair
 
@@ -65,6 +65,14 @@ def test_the_time_for_judging_is_what_was_asked_for() -> None:
     assert longer.cpu_s >= 900
     with pytest.raises(UsageError, match="--judging-seconds"):
         JudgeSettings(PROBLEM, judging_seconds=0)
+
+
+def test_on_a_busy_machine_the_same_work_may_take_longer_by_the_clock() -> None:
+    usual = limits_for(JudgeSettings(PROBLEM), "virtual")
+    busy = usual.times(2.5)
+    assert (busy.judging_s, busy.call_s, busy.launch_s, busy.load_s) == (300, 300, 150, 150)
+    assert (busy.cpu_s, busy.memory_bytes) == (usual.cpu_s, usual.memory_bytes)
+    assert 1 <= how_busy() <= 4
 
 
 def test_a_candidate_that_dies_at_any_request_is_refused_in_words() -> None:

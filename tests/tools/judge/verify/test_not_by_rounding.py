@@ -7,12 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.tools.judge.verify.compare.bias import slope_at_an_index
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare, scales_of
-from kernelagent.tools.judge.verify.compare.large_elements import large_elements_off
-from kernelagent.tools.judge.verify.compare.not_by_rounding import not_by_rounding
-from kernelagent.tools.judge.verify.compare.one_side import errs_to_one_side
-from kernelagent.tools.judge.verify.compare.shared_by_tiles import shared_by_tiles
+from kernelagent.tools.judge.verify.compare.within_budget.bias import slope_at_an_index
+from kernelagent.tools.judge.verify.compare.within_budget.large_elements import large_elements_off
+from kernelagent.tools.judge.verify.compare.within_budget.not_by_rounding import not_by_rounding
+from kernelagent.tools.judge.verify.compare.within_budget.one_side import errs_to_one_side
+from kernelagent.tools.judge.verify.compare.within_budget.shared_by_tiles import shared_by_tiles
 
 HALF = torch.bfloat16
 UNIT = 2.0**-8
@@ -195,3 +195,18 @@ def test_rounding_three_times_is_not_told_as_large_elements_that_are_off(seed: i
     for scale in (1.5, 1 / 1.5):
         made = (made.double() * scale).to(dtype)
     assert large_elements_off(made, right.to(dtype), right) is None
+
+
+@pytest.mark.parametrize("lost", [1e-16, 0.0])
+def test_of_a_row_that_is_zero_but_for_rounding_nothing_is_a_factor(lost: float) -> None:
+    drawn = torch.Generator().manual_seed(3)
+    right = torch.randn(64, 256, generator=drawn, dtype=torch.float64)
+    right[32] *= lost
+    eager = (right * (1 + 1e-4 * torch.randn(64, 256, generator=drawn))).float()
+    eager[32] = 0.0
+    noise = torch.zeros(64, 256)
+    noise[32] = right[32].sign().float() * 1e-8
+    assert errs_to_one_side(eager + noise, eager, right) is None
+    # A row that eager knows is looked at as ever.
+    noise[33] = (right[33] * 0.01).float()
+    assert errs_to_one_side(eager + noise, eager, right) is not None

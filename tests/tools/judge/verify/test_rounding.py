@@ -11,9 +11,15 @@ import torch
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.trials import trial_on
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.verify.compare.compare import compare
-from kernelagent.tools.judge.verify.rounding import EXACT, LastBits, Rounding, Roundings
+from kernelagent.tools.judge.verify.rounding import (
+    EXACT,
+    LastBits,
+    Rounding,
+    Roundings,
+    without_an_answer,
+)
 
 CODES = """\
 import torch
@@ -96,3 +102,12 @@ def test_natural_inputs_are_called_in_both_ways_in_turn_and_others_as_on_a_gpu(t
     drawn = [roundings.next(special) for _ in range(40)]
     assert all(item.errs and item.order is not None for item in drawn)
     assert {"threads", "neighbours"} < {item.order for item in drawn}
+
+
+def test_what_is_not_finite_in_eight_bits_is_seen_as_in_others(trial):
+    codes = torch.randn(40, 50).to(torch.float8_e4m3fn)
+    expected = replace(trial.expected, output=codes, output64=codes.double())
+    broken = codes.float()
+    broken[:20] = torch.nan
+    assert without_an_answer(codes, expected) is None
+    assert "NaN or infinite" in str(without_an_answer(broken.to(codes.dtype), expected))

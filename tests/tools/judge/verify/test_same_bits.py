@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelagent.tools.judge.problem.reference.oracle import Expected, same_bits
+from kernelagent.tools.judge.problem.reference.copies import same_bits
+from kernelagent.tools.judge.problem.reference.expected import Expected
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.same import changes_state

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare, scales_of
-from kernelagent.tools.judge.verify.compare.shared_errors import shared_error
+from kernelagent.tools.judge.verify.compare.regions import Noise
+from kernelagent.tools.judge.verify.compare.within_budget.shared_errors import shared_error
+from kernelagent.tools.judge.verify.compare.within_budget.slices import slice_norms
 
 HALF = torch.bfloat16
 UNIT = 2.0**-8
@@ -132,3 +134,51 @@ def test_only_natural_inputs_are_asked(natural):
     assert result.passed is not natural
     if natural:
         assert "over the whole these errors cancel" in result.reason.message
+
+
+def scores_by_values(seed):
+    """Right values of products of scores with rows of one number each, with the scores rounded, and how far inputs move them."""
+    draw = torch.Generator().manual_seed(seed)
+    q, k = (torch.randn(64, 32, generator=draw).to(HALF).double() for _ in range(2))
+    values = torch.randn(64, 1, generator=draw).to(HALF).double() + 0.001 * torch.randn(
+        64, 128, generator=draw, dtype=torch.float64
+    )
+    along = q.T @ values[:, 0]
+    # The last row's scores sum to next to nothing.
+    k[-1] -= 0.99 * (k[-1] @ along) / along.square().sum() * along
+
+    def product(q, k, rounded=False):
+        scores = k @ q.T
+        return (scores.to(HALF).double() if rounded else scores) @ values
+
+    def moved(x):
+        return x * (1 + 2.0**-9 * (2 * torch.randint(0, 2, x.shape, generator=draw) - 1))
+
+    right = product(q, k)
+    changes = [slice_norms(product(moved(q), moved(k)) - right) for _ in range(8)]
+    largest = (torch.stack([getattr(c, of) for c in changes]).amax(0) for of in ("rms", "max"))
+    return right, product(q, k, rounded=True), Noise(*largest)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sum_that_nearly_cancels_shares_the_rounding_of_its_terms(seed):
+    right, made, noise = scores_by_values(seed)
+    assert found(made, right) is not None
+    assert shared_error(made.to(HALF), right.to(HALF), right, noise) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_inputs_move_explains_nothing_where_nothing_cancels(seed):
+    right, made, noise = scores_by_values(seed)
+    rows = (right.square().mean(1).sqrt() / right.square().mean().sqrt()).clamp(min=1e-3)
+    at = int(rows[:-1].argmax())
+    made = right.clone()
+    made[at] *= 1.02
+    result = shared_error(made.to(HALF), right.to(HALF), right, noise)
+    assert result is not None
+    assert (result.dim, result.at) == (0, at)
+    factors = right * (1 + 0.03 * signs(64, "every other"))[:, None]
+    assert shared_error(factors.to(HALF), right.to(HALF), right, noise) is not None
+    beyond = right.clone()
+    beyond[-1] *= 30.0
+    assert shared_error(beyond.to(HALF), right.to(HALF), right, noise) is not None

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelagent.tools.judge.verify.compare.slices import dimensions, slice_norms, wide_slice
+from kernelagent.tools.judge.verify.compare.within_budget.slices import (
+    dimensions,
+    slice_norms,
+    wide_slice,
+)
 
 
 def boxes(dtype=torch.float32):
@@ -64,3 +68,14 @@ def test_where_the_right_answer_is_infinite_nothing_is_compared():
     right, eager = boxes()
     right[:, 9], eager[:, 9] = torch.inf, torch.inf
     assert wide_slice(eager, eager, right) is None
+
+
+def test_two_steps_of_the_size_of_the_whole_may_round_on_the_way_to_a_small_column():
+    right = torch.linspace(-1, 1, 128, dtype=torch.float64)[:, None].repeat(1, 16).tanh()
+    right[:, 9] /= 40
+    # tanh(v) as (1 - e) / (1 + e): half of the last bit of e, which is close to one, stays.
+    e = torch.exp(-2 * right.atanh().abs()).float()
+    last_bit = 2.0**-24 * (1 - 2 * (torch.arange(128) % 2))[:, None]
+    made = ((1 - (e + last_bit)) / (1 + e)) * right.sign()
+    assert wide_slice(made.float(), right.float(), right) is None
+    assert wide_slice((right + 4 * last_bit).float(), right.float(), right) is not None

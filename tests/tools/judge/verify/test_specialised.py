@@ -74,3 +74,11 @@ def test_tuning_for_each_hidden_size_is_told():
         seen.note(f"rows {rows}", launched(BLOCK=128), hidden=rows != 9)
     tuned = Tuning("rms", 3, by_tensor=False, ms=125.0)
     assert "tuned anew for each size (3 times" in told(seen, tuned)
+
+
+def test_a_tuner_that_each_call_makes_is_told():
+    seen = Specialised()
+    seen.note("one", launched(BLOCK=128), hidden=False)
+    assert "given to `triton.autotune` again" in told(
+        seen, Tuning("rms", 1, by_tensor=False, ms=125.0, made_anew=True)
+    )

@@ -10,7 +10,7 @@ import torch
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.trials import trial_on
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.verify.compare.compare import compare
 
 _NAMED = "return share, place, torch.bincount(place.reshape(-1), minlength=8)"

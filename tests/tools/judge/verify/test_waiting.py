@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.spawn import ForkServer
 

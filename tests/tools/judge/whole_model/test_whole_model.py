@@ -17,21 +17,17 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_json
 from kernelagent.domain.whole_model import ScanRow, WholeModel
+from kernelagent.loop.choosing_parts import following, places_of, proposed
 from kernelagent.loop.run import RunResult
-from kernelagent.loop.submodule import (
-    PartResult,
-    PartsResult,
-    following,
-    places_of,
-    put_back,
-    text_of,
-)
+from kernelagent.loop.submodule import PartResult, PartsResult, put_back, text_of
 from kernelagent.report.terminal.scan_text import scan_text
 from kernelagent.storage.run_state import RunState
 from kernelagent.tools.judge.problem.bundle import load_bundle
 from kernelagent.tools.judge.whole_model.scan import scan
 from kernelagent.tools.judge.whole_model.submodules import Whole
 from kernelagent.tools.judge.whole_model.whole import verify_whole
+from tests.evaluations import accepted
+from tests.tools.judge.whole_model.envelopes import taken
 
 DECODER = Path(__file__).resolve().parents[4] / "examples" / "models" / "decoder.py"
 SETTINGS = JudgeSettings(ProblemSpec(path=str(DECODER)), device="virtual")
@@ -92,7 +88,7 @@ def test_a_scan_folds_like_parts_and_ends_with_the_command_to_type(whole: Whole)
     long = replace(result.rows[0], path="a.path.that.is.longer.than.all.the.others", alike=())
     lines = scan_text(replace(result, rows=(*result.rows, long)), "kernelagent optimize m.py")
     head, *rows = lines.splitlines()[1:]
-    rows = rows[: next(at for at, line in enumerate(rows) if line.startswith("µs, share"))]
+    rows = rows[: next(at for at, line in enumerate(rows) if line.startswith("outside"))]
     assert next(row.split()[:2] for row in rows if row.startswith("blocks")) == ["blocks.0", "x2"]
     assert not any(row.startswith("blocks.1 ") for row in rows)
     assert {len(row) for row in rows} == {len(head)}
@@ -167,7 +163,8 @@ def test_a_part_that_was_gone_on_with_names_the_parts_like_it(tmp_path: Path) ->
         path.write_text(NORM, encoding="utf-8")
     model = ProblemSpec(path=str(DECODER))
     part = ProblemSpec(bundle="b", module="blocks_0_norm", submodule="blocks.0.norm", whole=model)
-    result = RunResult(tmp_path, "better", ExitStatus.OK, "done", None, written, RunState())
+    winner = replace(accepted(2.0), envelope=taken([2, 32, 128]))
+    result = RunResult(tmp_path, "better", ExitStatus.OK, "done", winner, written, RunState())
     (done,) = put_back(part, RunConfig(device="virtual"), result).parts
     assert done.whole is not None
     assert done.whole.right, done.whole.why
@@ -251,17 +248,78 @@ def test_a_model_without_submodules_is_said_to_have_none(tmp_path: Path) -> None
 @pytest.mark.long
 def test_the_whole_models_answer_tells_a_right_candidate_from_a_wrong_one() -> None:
     paths = ["blocks.0.norm", "norm"]
-    right = verify_whole(SETTINGS, paths, NORM, 4.0)
+    right = verify_whole(SETTINGS, paths, NORM, 4.0, taken([2, 32, 128]))
     assert right.right, right.why
     assert right.calls == right.trials * len(paths)
     assert right.faster is None
     assert right.before_us is not None
     assert right.after_us is not None
     assert right.after_us < right.before_us
-    wrong = verify_whole(SETTINGS, paths, NORM.replace("/ W + eps", "/ W + 0.1"), 4.0)
+    source = NORM.replace("/ W + eps", "/ W + 0.1")
+    wrong = verify_whole(SETTINGS, paths, source, 4.0, taken([2, 32, 128]))
     assert not wrong.right
     assert wrong.why.startswith("wrong_output")
     assert wrong.before_us is None
+
+
+CHANNELS = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(4, 8, 3, padding=1)
+        self.part = torch.nn.SiLU()
+
+    def forward(self, x):
+        return self.part(self.conv(x))
+
+
+def get_inputs():
+    return [torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last)]
+"""
+DOUBLE = """
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    @classmethod
+    def from_reference(cls, reference):
+        return cls()
+
+    def forward(self, x):
+        return x * 2
+"""
+
+
+def test_a_part_is_captured_with_the_strides_it_gets_in_the_model(tmp_path: Path) -> None:
+    settings = _in_channels_last(tmp_path)
+    Whole.open(settings).capture("part", tmp_path / "part")
+    ((x,), _) = load_bundle(tmp_path / "part").input_sets()["default"]
+    assert x.stride() == (512, 1, 64, 8)
+
+
+def test_kernels_that_never_answer_in_the_whole_model_are_no_success(tmp_path: Path) -> None:
+    settings = _in_channels_last(tmp_path)
+    # As wrong as can be: nothing of it is run.
+    row_by_row = taken([2, 8, 8, 8], strides=[512, 64, 8, 1])
+    unused = verify_whole(settings, ["part"], DOUBLE, 2.0, row_by_row)
+    assert not unused.right
+    assert (unused.calls, unused.by_original) == (0, 3)
+    assert "kernels_not_used" in unused.why
+    assert "the strides (512, 1, 64, 8)" in unused.why
+    assert "answered all 3 calls" in unused.why
+    used = verify_whole(
+        settings, ["part"], DOUBLE, 2.0, taken([2, 8, 8, 8], strides=[512, 1, 64, 8])
+    )
+    assert used.why.startswith("wrong_output")
+
+
+def _in_channels_last(folder: Path) -> JudgeSettings:
+    file = folder / "model.py"
+    file.write_text(CHANNELS, encoding="utf-8")
+    return JudgeSettings(ProblemSpec(path=str(file)), device="virtual")
 
 
 @pytest.mark.long
@@ -450,3 +508,53 @@ def test_a_part_is_captured_with_what_every_input_set_gives_it(
         "short": (8, 64),
         "long": (32, 64),
     }
+
+
+RECURRENT = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(32, 32, batch_first=True)
+        self.head = nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 4))
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0].mean(1))
+
+
+def get_inputs():
+    return [torch.randn(2, 12, 32)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_the_times_of_parts_and_of_the_forward_around_them_add_up(tmp_path: Path) -> None:
+    path = tmp_path / "recurrent.py"
+    path.write_text(RECURRENT, encoding="utf-8")
+    result = scan(Whole.open(JudgeSettings(ProblemSpec(path=str(path)), device="virtual")))
+    rows = {row.path: row for row in result.rows}
+    assert result.own_us is not None
+    outer = rows["lstm"].device_us + rows["head"].device_us + result.own_us
+    assert outer + result.once_us == pytest.approx(result.total_us, rel=0.02)
+    inner = sum(row.device_us for name, row in rows.items() if name.startswith("head."))
+    assert inner == pytest.approx(rows["head"].device_us, rel=0.02)
+    assert "that a forward costs once" in scan_text(result)
+
+
+def test_an_lstm_is_told_apart_as_what_the_built_in_policy_leaves_alone(tmp_path: Path) -> None:
+    path = tmp_path / "recurrent.py"
+    path.write_text(RECURRENT, encoding="utf-8")
+    result = scan(Whole.open(JudgeSettings(ProblemSpec(path=str(path)), device="virtual")))
+    rows = {row.path: row for row in result.rows}
+    assert "one library call" in str(rows["lstm"].left_alone)
+    assert rows["head"].left_alone is None
+    assert str(result.left_alone).startswith("lstm in it is torch's LSTM")
+    step = proposed(result, built_in=True)
+    assert step is not None
+    assert step.part == "head"

@@ -14,7 +14,7 @@ from triton.language.extra import libdevice
 
 from kernelagent.tools.virtual.arithmetic.orders import ORDER
 from kernelagent.tools.virtual.device.fake_cuda import pretending_cuda
-from kernelagent.tools.virtual.device.host_tensors import HOST_TENSORS
+from kernelagent.tools.virtual.device.storages.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.executor.launch import MemoryFault
 from kernelagent.tools.virtual.races.races import RaceChecker
 
@@ -232,6 +232,26 @@ def test_of_a_module_that_goes_to_the_gpu_plain_attributes_stay_on_the_host():
             HOST_TENSORS.placed(module)
         places = [module.weight.is_cuda, module.scale.is_cuda, module.table.is_cuda]
     assert places == [True, True, False]
+
+
+class _WithGpuTables(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("scale", torch.ones(4), persistent=False)
+        self.tied = self.weight
+        self.on_host = torch.arange(4)
+        self.on_gpu = torch.zeros(4, device="cuda")
+        self.several = {"a": [torch.ones(2, device="cuda")]}
+
+
+def test_tensors_of_the_gpu_in_plain_attributes_are_known_by_name():
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        module = torch.nn.Sequential(_WithGpuTables())
+        with torch._C.DisableTorchFunction():
+            HOST_TENSORS.placed(module)
+            left = HOST_TENSORS.left_on_the_gpu(module)
+    assert left == ["0.on_gpu", "0.several"]
 
 
 @pytest.mark.parametrize("product", [torch.matmul, torch.mm, lambda a, b: a @ b])

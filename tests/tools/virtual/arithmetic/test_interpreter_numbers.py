@@ -341,6 +341,13 @@ def test_atomic_additions_to_one_place_all_arrive(interpret, dtype):
     assert out.tolist() == [32, 32, 32, 32]
 
 
+def test_atomic_sums_of_halves_overflow_to_infinity_and_the_others_are_whole(interpret):
+    x = torch.tensor([40000.0, -40000, 1, 65504] * 16, dtype=torch.float16).repeat(2)
+    out = torch.zeros(4, dtype=torch.float16)
+    interpret(add_atomically, (2,), x, out, 64)
+    assert out.tolist() == [torch.inf, -torch.inf, 32, torch.inf]
+
+
 @triton.jit
 def whole_numbers(o_ptr):
     tl.store(o_ptr, -7 // tl.full((), 2, tl.int32))

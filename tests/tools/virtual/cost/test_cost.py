@@ -8,18 +8,20 @@ from kernelagent.domain.serialization import from_json, to_json
 from kernelagent.tools.virtual.compiled.sass import MachineFacts
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 from kernelagent.tools.virtual.cost.cost import (
-    ForwardEstimate,
     LaunchEstimate,
-    estimate_eager,
     estimate_launch,
     spilled_bytes,
     spills_us,
     too_few_stages_us,
+)
+from kernelagent.tools.virtual.cost.eager import EagerRow
+from kernelagent.tools.virtual.cost.forward_cost import (
+    ForwardEstimate,
+    estimate_eager,
     total,
     whole_forward,
 )
-from kernelagent.tools.virtual.cost.eager import EagerRow
-from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 H200 = ceilings_for("sm_90")
 _MIB = 1 << 20

@@ -14,8 +14,12 @@ from benchmarks.cost_cases import OPERATIONS, Operation
 from benchmarks.cost_kernels import add_relu, add_relu_by_columns, softmax
 from benchmarks.counting import CountingLauncher
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
-from kernelagent.tools.virtual.cost.cost import ForwardEstimate, estimate_eager, whole_forward
 from kernelagent.tools.virtual.cost.eager import eager_rows
+from kernelagent.tools.virtual.cost.forward_cost import (
+    ForwardEstimate,
+    estimate_eager,
+    whole_forward,
+)
 from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 
 _CLEARLY = 1.1

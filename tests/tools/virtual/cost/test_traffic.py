@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import triton.language as tl
 
-from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
 from kernelagent.tools.virtual.arithmetic.elementwise import make
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
-from kernelagent.tools.virtual.cost.traffic import TrafficCounter, TrafficFacts
+from kernelagent.tools.virtual.cost.traffic import TrafficCounter
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 from kernelagent.tools.virtual.executor.launch import Launch, TensorArgument
+from kernelagent.tools.virtual.operations.builder import RepairedBuilder
 
 _MIB = 1 << 20
 _BASE = 1 << 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from kernelagent.tools.virtual.device.addresses import DataPointers, Pointee, translated
+from kernelagent.tools.virtual.device.storages.addresses import DataPointers, Pointee, translated
 
 
 def test_an_entry_is_found_anywhere_inside_a_storage():

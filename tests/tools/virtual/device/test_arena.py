@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelagent.tools.virtual.device.arena import ALIGNMENT, GAP, MOST_GAP, place
+from kernelagent.tools.virtual.device.storages.arena import ALIGNMENT, GAP, MOST_GAP, place
 
 
 def test_each_storage_is_aligned_and_lies_a_gap_beyond_the_one_before() -> None:

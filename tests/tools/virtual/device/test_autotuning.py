@@ -36,3 +36,30 @@ def test_a_call_that_is_made_again_has_the_same():
     tuner, choice = Tuner(), ConfigurationChoice()
     first = places(choice, (tuner,), 4, 8)
     assert places(choice, (tuner,), 4, 8) == first
+
+
+class Asked:
+    """What of an autotuner is looked at when it is asked to tune."""
+
+    keys = ("n",)
+
+    def __init__(self) -> None:
+        self.nargs = {"n": 64}
+
+    def base_fn(self) -> None:
+        """The kernel."""
+
+
+def made_anew(tuners):
+    choice = ConfigurationChoice()
+    for tuner in tuners:
+        with choice.tuning():
+            choice.asked(tuner, {})
+    (row,) = choice.tunings()
+    return row["made_anew"]
+
+
+def test_a_tuner_that_each_call_makes_anew_is_seen_and_one_for_each_copy_is_not():
+    assert made_anew([Asked() for _ in range(12)])
+    assert not made_anew([Asked()] * 12)
+    assert not made_anew([*[Asked()] * 12, Asked(), Asked(), Asked()])

@@ -82,3 +82,29 @@ def test_without_contents_cuda_tensors_hold_nothing_and_still_claim_the_device()
         assert huge.to("cuda:0").is_cuda
     assert huge.device.type == "meta"
     assert like.device.type == "meta"
+
+
+class _OnTheGpu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.full((), 2.0, device="cuda")
+
+    @staticmethod
+    def backward(ctx, upstream):
+        assert upstream.is_cuda
+        assert ctx.saved_tensors[0].device.type == "cuda"
+        return upstream * torch.full((), 2.0, device="cuda")
+
+
+@pytest.mark.parametrize("asked", ["grad", "backward"])
+def test_a_backward_of_ones_own_names_the_gpu_however_it_is_asked_for(asked):
+    with pretending_cuda("sm_90"):
+        x = torch.ones(4, requires_grad=True)
+        y = _OnTheGpu.apply(x)
+        if asked == "grad":
+            (found,) = torch.autograd.grad(y.sum(), x)
+        else:
+            y.sum().backward()
+            found = x.grad
+    assert found.tolist() == [2.0] * 4

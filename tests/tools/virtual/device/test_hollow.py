@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelagent.tools.virtual.device.hollow import WINDOW_BYTES, AliasedRange
+from kernelagent.tools.virtual.device.storages.hollow import WINDOW_BYTES, AliasedRange
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernelagent.tools.virtual.device.old_contents import OldContents
+from kernelagent.tools.virtual.device.storages.old_contents import OldContents
 
 
 def allocated(memory: OldContents, *values: float) -> list[torch.Tensor]:

@@ -72,3 +72,22 @@ def test_it_is_so_in_calls_without_deterministic_algorithms_alone():
         assert float(out[3]) == 10.0
         out[IDS] = AT
     assert float(out[3]) == 12.0
+
+
+@pytest.mark.parametrize(
+    ("key", "dim"),
+    [((slice(None), IDS), 1), ((IDS, slice(0, 2)), 0), ((IDS, slice(None), IDS), 0)],
+    ids=["after a slice", "before a slice", "around a slice"],
+)
+def test_writes_beside_slices_are_turned_as_well(key, dim):
+    usual = torch.zeros(5, 5, 5)
+    values = torch.rand(usual[key].shape)
+    turned = usual.clone()
+    usual[key] = values
+    with pretending_cuda("sm_90"), WRITES.turned():
+        turned[key] = values
+    expected = torch.zeros(5, 5, 5)
+    flipped = tuple(k.flip(0) if isinstance(k, torch.Tensor) else k for k in key)
+    expected[flipped] = values.flip(dim)
+    assert torch.equal(turned, expected)
+    assert not torch.equal(turned, usual)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelagent.tools.virtual.device.scratch_memory import ScratchMemory
+from kernelagent.tools.virtual.device.storages.scratch_memory import ScratchMemory
 
 
 def test_memory_of_its_own_is_taken_at_any_multiple_of_the_alignment() -> None:

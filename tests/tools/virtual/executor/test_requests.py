@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernelagent.tools.calls.tensors import Malformed, open_parcel
 from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.virtual.compiled.synchronising import non_synchronizing_atomics
-from kernelagent.tools.virtual.device.arena import GAP
+from kernelagent.tools.virtual.device.storages.arena import GAP
 from kernelagent.tools.virtual.executor.requests import Forged, launch_request
 from kernelagent.tools.wire import ChannelClosed, pair
 

@@ -120,3 +120,24 @@ def test_rounds_and_atomics_of_zero_are_told(interpreter: BatchedInterpreter) ->
     assert "`tl.load(zero_ptr).to(tl.int32)` is false" in sentence
     assert "`tl.load(zero_ptr + at)` is false" in sentence
     assert told(interpreter, kernels.rare_rounds, X, ZEROS + 1, out) == ""
+
+
+def test_functions_of_triton_that_leave_a_number_as_it_is_are_told_whatever_they_are(
+    interpreter: BatchedInterpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelagent.tools.judge.verify.beyond.untried_choices._SHOWN", 20)
+    out = torch.empty(BLOCK)
+    sentence = told(interpreter, kernels.by_functions, X[:BLOCK], ZEROS[:BLOCK], out)
+    assert "`tl.add(x, zero)` equals `x`" in sentence
+    assert (
+        "libdevice.copysign(y, libdevice.fdim(x, zero - 3000000000.0)… equals `y`"
+        in sentence.replace("`lib", "lib").replace("…`", "…")
+    )
+    assert "tl.reshape" not in sentence
+    assert "tl.atomic_cas" in sentence
+
+
+def test_functions_that_changed_a_number_are_not_told(interpreter: BatchedInterpreter) -> None:
+    out = torch.empty(BLOCK)
+    sentence = told(interpreter, kernels.by_functions, X[:BLOCK], SOME[:BLOCK], out)
+    assert "tl.add" not in sentence

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.tools.virtual.device.fresh_memory import Fill, FreshMemory
+from kernelagent.tools.virtual.device.storages.fresh_memory import Fill, FreshMemory
 from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Region, Watch
 
 SOURCE = """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 
-from kernelagent.tools.virtual.executor.launch import MemoryFault
+from kernelagent.tools.virtual.executor.launch import Launch, MemoryFault, TensorArgument
 from kernelagent.tools.virtual.races.bounds import BoundsChecker
 from kernelagent.tools.virtual.races.races import RaceChecker
 
@@ -48,6 +49,40 @@ def test_a_load_before_the_beginning_is_caught(interpret):
     fault = _fault(interpret, BoundsChecker(), shifted, (1,), torch.zeros(64), torch.zeros(64), 64)
     assert "load out of bounds" in str(fault)
     assert "element -1 relative to argument `x_ptr`" in str(fault)
+
+
+def _access(*, item: int, with_integers: bool) -> MemoryFault:
+    """A load at element `item` of a tensor with more than 2**32 elements, whose memory nobody needs."""
+
+    def tensor(name: str, address: int, dtype: str, bytes_: int) -> TensorArgument:
+        return TensorArgument(name, address, address, bytes_, 4, dtype, (bytes_ // 4,), (1,))
+
+    base = 1 << 44
+    tensors = [tensor("x_ptr", base, "float32", 5 << 32)]
+    if with_integers:
+        tensors.append(tensor("at_ptr", base << 1, "int32", 64))
+    checker = BoundsChecker()
+    checker.launch_begins(Launch(0, "k", 1, (1, 1, 1), tuple(tensors), {}, {}))
+    with pytest.raises(MemoryFault) as raised:
+        checker.access("load", np.array([base + 4 * item], np.uint64), 4, 1)
+    return raised.value
+
+
+def test_an_offset_that_has_overflowed_32_bits_is_named():
+    fault = _access(item=-(1 << 31), with_integers=False)
+    assert fault.detail["wrapped"] is True
+    assert "an offset computed in 32 bits has overflowed" in str(fault)
+
+
+@pytest.mark.parametrize(
+    ("item", "with_integers"),
+    [(5 << 30, False), (-(1 << 33), False), (-(1 << 31), True)],
+    ids=["past the end", "further away", "perhaps loaded"],
+)
+def test_of_no_other_access_is_that_said(item, with_integers):
+    fault = _access(item=item, with_integers=with_integers)
+    assert "wrapped" not in fault.detail
+    assert "32 bits" not in str(fault)
 
 
 def test_a_wild_store_is_refused_before_it_happens(interpret):

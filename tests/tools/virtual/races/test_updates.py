@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from triton._C.libtriton import interpreter as native
 
-from kernelagent.tools.virtual.arithmetic.builder import exchanged
 from kernelagent.tools.virtual.compiled.barriers import Barriers
 from kernelagent.tools.virtual.compiled.memory_operations import Threads
 from kernelagent.tools.virtual.executor.launch import MemoryFault
+from kernelagent.tools.virtual.operations.accesses import exchanged
 from kernelagent.tools.virtual.races.overwrites import Overwrites
 from kernelagent.tools.virtual.races.updates import swap_of, update_of
 

@@ -85,6 +85,32 @@ _DIVISIONS = """    z = i + 2
     for turn in range(600):
         z = (i + 1000003) % (z | 1)
 """
+_SUMS = """    z = x
+    for turn in range(300):
+        z = z * 0.5 + tl.sum(z, axis=0) / BLOCK
+"""
+_RUNNING_SUMS = """    z = x
+    for turn in range(300):
+        z = tl.cumsum(z, axis=0) / BLOCK
+"""
+_COUNTS = """    z = i % 8
+    for turn in range(300):
+        tl.atomic_add(ring_ptr + z, 1, mask=mask, sem="relaxed")
+"""
+_TANKS = "levels_of_tanks"
+_IN_CHUNKS = """    for first in range(0, rows, ROWS):
+        row = first + tl.arange(0, ROWS)
+        at = row[:, None] * width + j[None, :]
+        mask = (row[:, None] < rows) & (j[None, :] < width)
+        x = tl.load(x_ptr + at, mask=mask, other=0.0)
+        tl.store(out_ptr + at, tl.cumsum(x, axis=0) + total[None, :], mask=mask)
+        total += tl.sum(x, axis=0)
+"""
+_ROW_BY_ROW = """    for row in range(rows):
+        total += tl.load(x_ptr + row * width + j, mask=j < width, other=0.0)
+        tl.store(out_ptr + row * width + j, total, mask=j < width)
+"""
+_ONE_WARP = ("num_warps=8", "num_warps=1, num_stages=8")
 _BELOW = _STORE.replace("* w,", "* w + tl.where(z < 0, 1.0, 0.0),")
 """Of whole numbers, which are not: no compiler sees it."""
 _RING = (
@@ -212,6 +238,29 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _slow("converts-to-64-bits-and-back", 28.0, _then(_CONVERSIONS)),
         _slow("waits-for-atomics", 45.0, (_STORE, _ATOMICS + _BELOW), *_RING),
         _slow("divides-by-what-it-got", 30.0, (_STORE, _DIVISIONS + _BELOW)),
+        Fixture(
+            "w-stores-before-it-may-load-again",
+            _TANKS,
+            edited(honest_kernel(_TANKS), (_IN_CHUNKS, _ROW_BY_ROW), _ONE_WARP),
+            least_us=90.0,
+            estimated=True,
+        ),
+        _slow(
+            "sums-over-warps-in-turn", 30.0, _then(_SUMS), ("BLOCK=256)", "BLOCK=256, num_warps=8)")
+        ),
+        _slow(
+            "running-sums-over-warps-in-turn",
+            30.0,
+            _then(_RUNNING_SUMS),
+            ("BLOCK=256)", "BLOCK=256, num_warps=8)"),
+        ),
+        _slow(
+            "sums-over-multiprocessors-in-turn",
+            80.0,
+            _then(_SUMS),
+            ("BLOCK=256)", "BLOCK=256, num_ctas=2)"),
+        ),
+        _slow("counts-each-lane-for-itself", 50.0, (_STORE, _COUNTS + _BELOW), *_RING),
         _slow(
             "one-warp-walks-all",
             35.0,
@@ -239,6 +288,10 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
         _estimated(twin("stays-on-its-device", (_SIZE, _SIZE + "        x = x.to(x.device)\n"))),
         _estimated(twin("tunes-for-a-size", _tuned("n"))),
+        Fixture("w-tanks-in-chunks", _TANKS, honest_kernel(_TANKS), estimated=True),
+        _estimated(twin("a-few-sums", _then(_SUMS.replace("300", "3")))),
+        _estimated(twin("a-few-running-sums", _then(_RUNNING_SUMS.replace("300", "3")))),
+        _estimated(twin("counts-a-few", (_STORE, _COUNTS.replace("300", "3") + _BELOW), *_RING)),
         _estimated(twin("a-few-rounds", _then(_ROUNDS.replace("6000", "6")))),
         _estimated(twin("a-few-conversions", _then(_CONVERSIONS.replace("600", "3")))),
         _estimated(twin("a-few-divisions", (_STORE, _DIVISIONS.replace("600", "3") + _BELOW))),

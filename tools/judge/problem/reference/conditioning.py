@@ -16,6 +16,7 @@ import torch
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact
 from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.reference.summed_terms import SummedTerms
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors
@@ -27,14 +28,13 @@ from kernelagent.tools.judge.verify.compare.regions import (
     NoiseSources,
     region_norms,
 )
-from kernelagent.tools.judge.verify.compare.slices import slice_norms
+from kernelagent.tools.judge.verify.compare.within_budget.slices import slice_norms
 
 LONG_SUM = 32
 """From this many terms of one sign on, a sequential float32 sum may err by more than the gate's four units."""
 _INSIDE = 4 * 2.0**-24
 """Error, relative to the row, of a float32 intermediate shared by the whole row; equal to the gate's floor."""
 _DRAWS = 8
-_DRAWS_OF_STEPS = 4
 _BUCKET_BASE = 4.0
 _FEWEST_IN_BUCKET = 64
 _UNEVEN = 6.0
@@ -52,7 +52,7 @@ def measure_noise(
     when every result of an operation moves by float32's; at least what float32 intermediates cost.
 
     `reference` is the float64 reference, `oracle64` its answer on `tensors`, whose dtypes say how
-    exactly the inputs are known. One unit roundoff up or down each, drawn eight and four times; the
+    exactly the inputs are known. One unit roundoff up or down each, drawn eight times; the
     largest counts. The steps count because sums that cancel exactly in eager's order, as in a backward
     of a softmax that picked one element, leave their rounding in any other order.
     """
@@ -60,18 +60,17 @@ def measure_noise(
     steps = {name: _none(noise) for name, noise in inputs.items()}
     exact = dict(leaves(oracle64))
     slices: dict[str, Noise] = {}
-    for draw in range(_DRAWS):
+    for _ in range(_DRAWS):
         with contextlib.suppress(*_REFUSED):
             # Without a name, so that no two draws of all weights exist at once.
             answers = reference(
                 {name: moved(tensor, generator) for name, tensor in tensors.items()}
             )
             _take_larger(inputs, slices, answers, exact)
-        if draw < _DRAWS_OF_STEPS:
-            with contextlib.suppress(*_REFUSED):
-                with RoundedSteps(generator):
-                    answers = reference(tensors)
-                _take_larger(steps, slices, answers, exact)
+        with contextlib.suppress(*_REFUSED):
+            with RoundedSteps(generator):
+                answers = reference(tensors)
+            _take_larger(steps, slices, answers, exact)
     return {name: NoiseSources(inputs[name], steps[name], slices.get(name)) for name in inputs}
 
 
@@ -102,7 +101,7 @@ def _larger(left: Noise, right: Noise) -> Noise:
 
 def _counts(leaf: Any) -> bool:
     if isinstance(leaf, torch.Tensor):
-        return _floats(leaf) and leaf.numel() > 0
+        return is_inexact(leaf) and leaf.numel() > 0
     return isinstance(leaf, float | complex)
 
 
@@ -120,7 +119,7 @@ def long_sum_noise(
     if terms < LONG_SUM:
         return None
     known_to = min(
-        (unit_roundoff(t.dtype) for t in tensors.values() if _floats(t)), default=2.0**-24
+        (unit_roundoff(t.dtype) for t in tensors.values() if is_inexact(t)), default=2.0**-24
     )
     size = region_norms(oracle64, tuple(oracle64.shape))
     bound, most = terms * 2.0**-24 / known_to, 4 * terms**0.5 * 2.0**-24
@@ -199,15 +198,13 @@ def uneven_accuracy(
 
 def moved(tensor: torch.Tensor, generator: torch.Generator, *, least: float = 0.0) -> torch.Tensor:
     """Each element up or down by its unit roundoff, or by `least` of itself where that is more; in float64."""
-    if not _floats(tensor):
+    if not is_inexact(tensor):
         return tensor
-    wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    if tensor.is_complex():
+        return in_each_part(lambda part: moved(part, generator, least=least), tensor)
+    wide = tensor.to(torch.float64)
     drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
     signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
     result = wide * (1 + max(unit_roundoff(tensor.dtype), least) * signs)
     # 0 times anything, and infinity times it, must stay what it was: masks are not rounded.
     return torch.where(wide.isfinite(), result, wide)
-
-
-def _floats(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() or tensor.is_complex()

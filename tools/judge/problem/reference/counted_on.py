@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
@@ -142,7 +143,7 @@ def _what_is_counted(
 def _rings(before: Weights, after: Weights) -> dict[str, _Ring]:
     result = {}
     for name, tensor in before.items():
-        if not tensor.is_floating_point() or tensor.element_size() < 2:
+        if not is_inexact(tensor) or tensor.element_size() < 2:
             continue
         for dim, length in enumerate(tensor.shape):
             written = int(_that_differ(tensor, after[name], dim).sum())
@@ -246,7 +247,7 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
-    wide = tensor.is_floating_point() and tensor.element_size() > 1
+    wide = is_inexact(tensor) and tensor.element_size() > 1
     return not wide or bool(tensor.isfinite().all())
 
 

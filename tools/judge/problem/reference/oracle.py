@@ -11,16 +11,16 @@ import copy
 import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.calls.memory_sharing import Watched
-from kernelagent.tools.calls.result_form import Part, form_of
+from kernelagent.tools.calls.own_state import with_own_state
+from kernelagent.tools.calls.result_form import form_of
 from kernelagent.tools.calls.surroundings import (
     Surroundings,
     as_asked,
@@ -31,87 +31,33 @@ from kernelagent.tools.calls.surroundings import (
     settings_of,
 )
 from kernelagent.tools.calls.tensors import tensors_of
-from kernelagent.tools.calls.torch_dtypes import FLOAT_TYPES
-from kernelagent.tools.calls.training_step import TrainingStep, differentiable, same_bytes, take
+from kernelagent.tools.calls.training_step import TrainingStep, differentiable, take
 from kernelagent.tools.calls.whereabouts import Before, Whereabouts
 from kernelagent.tools.calls.writes import Writes, exchanged, held_by
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
 from kernelagent.tools.judge.problem.reference.attributes import Attributes, left_under
+from kernelagent.tools.judge.problem.reference.copies import (
+    cloned,
+    copied,
+    copied_with,
+    detached,
+    same_bits,
+    state_of,
+    was_written,
+)
+from kernelagent.tools.judge.problem.reference.expected import INPUTS, Expected
+from kernelagent.tools.judge.problem.reference.in_float64 import (
+    NO_FLOAT64,
+    InFloat64,
+    double,
+    doubled_once,
+)
 from kernelagent.tools.judge.problem.reference.lowered_precision import as_allowed
+from kernelagent.tools.judge.problem.state_entries import require_same_entries
+from kernelagent.tools.virtual.device.repeated_indices import WRITES
 
 Scope = Callable[[], AbstractContextManager[Any]]
-_FLOATS = frozenset(FLOAT_TYPES)
-_CASTS = {"float", "half", "bfloat16"}
-INPUTS = ""
-"""Stands for them among the names of what a call writes to."""
-_NO_FLOAT64 = (RuntimeError, TypeError, NotImplementedError)
-"""What torch raises for an operation without a float64 path."""
-
-
-class InFloat64(TorchFunctionMode):
-    """Raises every floating type asked for inside a module to float64, the usual one too."""
-
-    def __enter__(self) -> Self:
-        self._usual = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        return super().__enter__()  # type: ignore[no-untyped-call, no-any-return]
-
-    def __exit__(self, *raised: Any) -> None:
-        super().__exit__(*raised)  # type: ignore[no-untyped-call]
-        torch.set_default_dtype(self._usual)
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        raised = tuple(_raised(arg) for arg in args)
-        named = {key: _raised(value) for key, value in (kwargs or {}).items()}
-        if getattr(func, "__name__", "") in _CASTS and args and isinstance(args[0], torch.Tensor):
-            return args[0].double()
-        return func(*raised, **named)
-
-
-def _raised(value: Any) -> Any:
-    return torch.float64 if isinstance(value, torch.dtype) and value in _FLOATS else value
-
-
-def _doubled(value: Any) -> Any:
-    floating = isinstance(value, torch.Tensor) and value.dtype in _FLOATS
-    return value.to(torch.float64) if floating else value
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What the reference answers to one call."""
-
-    output: Any
-    """As the user gave it (`e`)."""
-    output64: Any
-    """In float64 (`y64`)."""
-    arguments: Arguments
-    """The inputs after the call: changed only where the reference changes them."""
-    state: Mapping[str, torch.Tensor]
-    """Parameters and buffers after the call."""
-    state64: Mapping[str, torch.Tensor]
-    """In float64, where it is floating: the entries that the call changes."""
-    in_float64: bool = True
-    """False: an operation has no float64 path, `output64` is a float32 run."""
-    whereabouts: Whereabouts = field(default_factory=Whereabouts)
-    """Which objects lie where after it, and in whose memory."""
-    form: tuple[Part, ...] = ()
-    """What the result is besides its values."""
-    left: Mapping[str, Any] = field(default_factory=dict)
-    """What the call leaves in attributes, other buffers and globals, by `attributes`' names."""
-    left64: Mapping[str, Any] = field(default_factory=dict)
-    """The same in float64; empty where there is no such run."""
-    arguments64: Arguments | None = None
-    """The inputs after the call in float64, where it has changed them."""
-    written: frozenset[str] = frozenset()
-    """Parameters and buffers that the call writes to, whatever they hold afterwards; `""`: inputs."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +81,11 @@ class Oracle:
         self._problem = problem
         self._scope = scope
         self._module = problem.build().to(device).train(training)
-        self._given = _state(self._module)
+        self._given = state_of(self._module)
         self._attributes = Attributes.of(self._module)
         self._weights: Mapping[str, torch.Tensor] = self._given
         self._step: TrainingStep | None = None
+        self._own_state = ""
         # A set, which the copies of `asking` and `beside` share.
         self._lowered = set[str]()
 
@@ -157,11 +104,17 @@ class Oracle:
         other._step = step
         return other
 
+    def given_its_own(self, entry: str) -> Oracle:
+        """The same, with this buffer of the module's own in the place of the first input of its form; "": none."""
+        other = copy.copy(self)
+        other._own_state = entry
+        return other
+
     def differentiable(self, arguments: Arguments, step: TrainingStep) -> dict[int, torch.Tensor]:
         """Leaves of the output that have a gradient under `step`'s selection, by their place."""
         self._restore(self._module)
         with self._users_forward():
-            return differentiable(self._module, _cloned(arguments), step)
+            return differentiable(self._module, cloned(arguments), step)
 
     @property
     def module(self) -> torch.nn.Module:
@@ -190,21 +143,23 @@ class Oracle:
     def expect(self, arguments: Arguments) -> Expected:
         """Run both references; raises `ProblemError` with the user's own traceback."""
         self._restore(self._module)
-        args, kwargs = _cloned(arguments)
+        args, kwargs = cloned(arguments)
         held = held_by(self._module)
         writes = Writes(held)
         before = Before((args, kwargs), self._module)
         returned = self._run(self._module, args, kwargs)
         written = frozenset(writes.since()) | exchanged(held, held_by(self._module))
-        if _was_written(arguments, (args, kwargs)):
+        if was_written(arguments, (args, kwargs)):
             written |= {INPUTS}
         whereabouts = Whereabouts()
         if self._step is None:
             whereabouts = before.after(returned, (args, kwargs), arguments)
         form = form_of(returned) if self._step is None else ()
-        output = _copied(returned)
+        output = copied(returned)
         state = self._state_after()
         changed = {name for name, tensor in state.items() if tensor is not self._weights.get(name)}
+        # Batch norms count their statistics on in place, of which torch's versions tell nothing.
+        written |= changed
         left = self._attributes.changed(self._module)
         try:
             exact = self._in_float64(arguments, changed, left)
@@ -221,16 +176,16 @@ class Oracle:
                 arguments64=exact.arguments,
                 written=written,
             )
-        except _NO_FLOAT64 as error:
+        except NO_FLOAT64 as error:
             if is_lack_of_memory(error):
                 raise
-            doubled = tree_map(_doubled, output)
+            doubled = tree_map(double, output)
             return Expected(
                 output,
                 doubled,
                 (args, kwargs),
                 state,
-                {name: _doubled(state[name]) for name in changed},
+                {name: double(state[name]) for name in changed},
                 False,
                 whereabouts,
                 form,
@@ -241,7 +196,7 @@ class Oracle:
     def keeps_results(self, arguments: Arguments) -> bool:
         """True when a result's memory lives on in the module once its caller has let go of it."""
         self._restore(self._module)
-        result = [self._run(self._module, *_cloned(arguments))]
+        result = [self._run(self._module, *cloned(arguments))]
         memory = Watched(tensors_of(result))
         result.clear()
         gc.collect()
@@ -251,12 +206,12 @@ class Oracle:
         """True when the reference answers the same, bit for bit, in these surroundings."""
         usual = self.eager(arguments)
         self._restore(self._module)
-        args, kwargs = as_given(_cloned(arguments), replace(asked, inside="no"))
+        args, kwargs = as_given(cloned(arguments), replace(asked, inside="no"))
 
         def forward() -> Any:
             with self._scope(), self._as_allowed():
                 if asked.another:
-                    _call_another(self._module, *_cloned(arguments))
+                    _call_another(self._module, *cloned(arguments))
                 return forward_in(as_asked(self._module, asked), args, kwargs, asked)
 
         try:
@@ -266,6 +221,32 @@ class Oracle:
             return False
         pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
         return all(same_bits(a, b) for a, b in pairs if isinstance(a, torch.Tensor))
+
+    def writes_by_index(self, arguments: Arguments) -> bool:
+        """Whether the run as given makes any of the writes by index whose order torch leaves open."""
+        before = WRITES.seen
+        self.eager(arguments)
+        return WRITES.seen > before
+
+    def order_of_writes_shows(self, arguments: Arguments) -> bool:
+        """True when two of torch's writes by index go to one place and which comes last is to be seen afterwards.
+
+        Such an answer is undefined: on a GPU either may come last.
+        """
+        before = WRITES.seen
+        usual = self._all_it_leaves(arguments)
+        if WRITES.seen == before:
+            return False
+        with WRITES.turned():
+            other = self._all_it_leaves(arguments)
+        pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
+        return not all(same_bits(a, b) for a, b in pairs if isinstance(a, torch.Tensor))
+
+    def _all_it_leaves(self, arguments: Arguments) -> Any:
+        self._restore(self._module)
+        args, kwargs = cloned(arguments)
+        output = copied(self._run(self._module, args, kwargs))
+        return output, detached((args, kwargs)), self._state_after()
 
     def _state_after(self) -> dict[str, torch.Tensor]:
         """Copies of what the run has changed; the rest is the weights it began with."""
@@ -282,13 +263,23 @@ class Oracle:
             self._module.load_state_dict(self._weights, strict=True)
         else:
             self._restore(self._module)
-        args, kwargs = _cloned(arguments)
-        return _copied(self._run(self._module, args, kwargs))
+        args, kwargs = cloned(arguments)
+        return copied(self._run(self._module, args, kwargs))
+
+    def state_after_refusal(self, arguments: Arguments) -> dict[str, torch.Tensor] | None:
+        """Parameters and buffers once it has refused these; None where it does not."""
+        self._restore(self._module)
+        args, kwargs = cloned(arguments)
+        try:
+            self._run(self._module, args, kwargs)
+        except ProblemError:
+            return self._state_after()
+        return None
 
     def state_after(self, arguments: Arguments) -> dict[str, torch.Tensor]:
         """Parameters and buffers once the run as given has been made from those in use."""
         self._restore(self._module)
-        args, kwargs = _cloned(arguments)
+        args, kwargs = cloned(arguments)
         self._run(self._module, args, kwargs)
         return self._state_after()
 
@@ -301,7 +292,7 @@ class Oracle:
     def same_in_train_mode(self, arguments: Arguments) -> bool:
         """True when train mode changes neither the answer nor the state, bit for bit, here."""
         usual = self.eager(arguments)
-        before = _state(self._module)
+        before = state_of(self._module)
         training = self._module.training
         self._module.train()
         try:
@@ -310,7 +301,7 @@ class Oracle:
             return False
         finally:
             self._module.train(training)
-        after = _state(self._module)
+        after = state_of(self._module)
         same_state = all(torch.equal(before[name], after[name]) for name in before)
         pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
         tensors = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor)]
@@ -340,28 +331,30 @@ class Oracle:
         """The float64 run; the run as given where an operation has no float64 path."""
         try:
             return self._in_float64(arguments, frozenset()).output
-        except _NO_FLOAT64 as error:
+        except NO_FLOAT64 as error:
             if is_lack_of_memory(error):
                 raise
-            return tree_map(_doubled, self.eager(arguments))
+            return tree_map(double, self.eager(arguments))
 
     def _in_float64(
         self, arguments: Arguments, entries: Collection[str], names: Collection[str] = ()
     ) -> _Exact:
         """`entries`: of the state after it; `names`: of what else it leaves."""
         self._restore(self._module)
-        doubled = tree_map(_doubled, _cloned(arguments))
+        doubled = doubled_once(cloned(arguments))
         with self._scope(), InFloat64():
-            module = copied_with(self._module, _doubled).double()
-            answer = _copied(self._in_users_code(module, doubled))
+            module = copied_with(self._module, double).double()
+            answer = copied(self._in_users_code(module, doubled))
             state = module.state_dict()
             left = {name: state[name].detach().clone() for name in entries}
-            written = _detached(doubled) if _was_written(arguments, doubled) else None
+            written = detached(doubled) if was_written(arguments, doubled) else None
             return _Exact(answer, left, written, left_under(module, names))
 
     def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with self._users_forward(), self._as_allowed():
-            return self._called(module, (args, kwargs))
+            result = self._called(module, (args, kwargs))
+        require_same_entries(module, self._given, self._problem.entry_point)
+        return result
 
     def _as_allowed(self) -> AbstractContextManager[Any]:
         return as_allowed(on_convolution=lambda: self._lowered.add("convolution"))
@@ -384,7 +377,7 @@ class Oracle:
         """In float64; what is no lack of an operation for it is the module's own refusal."""
         try:
             return self._called(module, doubled, in_float64=True)
-        except _NO_FLOAT64:
+        except NO_FLOAT64:
             raise
         except Exception as error:
             raise inputs_do_not_fit(self._problem.entry_point, error) from error
@@ -393,14 +386,14 @@ class Oracle:
         self, module: torch.nn.Module, arguments: Arguments, *, in_float64: bool = False
     ) -> Any:
         if self._step is None:
-            args, kwargs = arguments
+            args, kwargs = with_own_state(module, arguments, self._own_state)
             with torch.no_grad():
                 return module(*args, **kwargs)
         value = self._step.as_value()
         return take(
             module,
             arguments,
-            TrainingStep.from_value(tree_map(_doubled, value) if in_float64 else value),
+            TrainingStep.from_value(tree_map(double, value) if in_float64 else value),
         )
 
     def _restore(self, module: torch.nn.Module) -> None:
@@ -421,80 +414,3 @@ def inputs_do_not_fit(entry_point: str, error: Exception) -> ProblemError:
     return ProblemError(
         f"the inputs do not fit the forward of {entry_point}:\n{users_traceback(error)}"
     )
-
-
-def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-
-
-def copied_with(
-    module: torch.nn.Module, of: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.nn.Module:
-    """A deep copy whose parameters and buffers are `of(tensor)`: they are never copied as they are."""
-    memo: dict[int, Any] = {}
-    for parameter in module.parameters():
-        made = of(parameter.detach())
-        if made is parameter or made.data_ptr() == parameter.data_ptr() != 0:
-            made = made.clone()
-        gradient = parameter.requires_grad and made.is_floating_point()
-        memo[id(parameter)] = torch.nn.Parameter(made, requires_grad=gradient)
-    for buffer in module.buffers():
-        made = of(buffer.detach())
-        memo[id(buffer)] = made.clone() if made.data_ptr() == buffer.data_ptr() != 0 else made
-    return copy.deepcopy(module, memo)
-
-
-def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether both have the same shape, type and bits."""
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
-    # The type first: torch compares no float8 tensor with itself.
-    if not left.is_floating_point() and torch.equal(left, right):
-        return True
-    return same_bytes(left, right)
-
-
-def _copied(value: Any) -> Any:
-    return tree_map(lambda v: _copy(v.detach()) if isinstance(v, torch.Tensor) else v, value)
-
-
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Fresh memory with the same strides, those of a view with gaps too."""
-    fresh = tensor.clone(memory_format=torch.preserve_format)
-    if fresh.stride() == tensor.stride() or 0 in tensor.stride() or tensor.numel() == 0:
-        return fresh
-    return torch.empty_strided(
-        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
-    ).copy_(tensor)
-
-
-def _was_written(before: Arguments, after: Arguments) -> bool:
-    """Whether tensors that were cloned for a call were written in it, or their containers changed."""
-    (ours, outside), (theirs, inside) = tree_flatten(before), tree_flatten(after)
-    return outside != inside or any(
-        tensor._version > 0 if isinstance(tensor, torch.Tensor) else tensor is not given
-        for given, tensor in zip(ours, theirs, strict=True)
-    )
-
-
-def _detached(arguments: Arguments) -> Arguments:
-    args, kwargs = tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, arguments)
-    return args, kwargs
-
-
-def _cloned(arguments: Arguments) -> Arguments:
-    """Fresh memory with the same strides, so that a reference that writes its inputs is seen."""
-    made: dict[int, torch.Tensor] = {}
-
-    def clone(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        # One tensor that is given twice stays one.
-        if id(value) not in made:
-            fresh = value.detach().clone(memory_format=torch.preserve_format)
-            fresh.requires_grad_(value.requires_grad and value.is_floating_point())
-            made[id(value)] = fresh
-        return made[id(value)]
-
-    args, kwargs = tree_map(clone, arguments)
-    return args, kwargs

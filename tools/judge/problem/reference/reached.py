@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch.utils._pytree import tree_map
 
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.input_domain import observe
@@ -69,7 +70,7 @@ def _quiet(arguments: Arguments) -> Arguments:
     """A thousandth as large, but for masks, bounded numbers and what else is no free value."""
 
     def quiet(value: object) -> object:
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        if not isinstance(value, torch.Tensor) or not is_inexact(value):
             return value
         if observe(value).kind != "real":
             return value
@@ -96,7 +97,5 @@ def _after(oracle: Oracle, weights: Weights, calls: Sequence[Arguments]) -> tupl
 
 def _finite(state: Weights) -> bool:
     return all(
-        bool(t.isfinite().all())
-        for t in state.values()
-        if t.dtype.is_floating_point and t.element_size() > 1
+        bool(t.isfinite().all()) for t in state.values() if is_inexact(t) and t.element_size() > 1
     )

@@ -6,7 +6,8 @@ order it adds. Known as Monte Carlo arithmetic (D. S. Parker, UCLA CSD-970002, 1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,12 +19,37 @@ from kernelagent.tools.candidate_runner.forbidding import LIGHT
 
 _UNIT = 2.0**-24
 _ATEN = torch.ops.aten
-_STEPS_INSIDE = get_decompositions(
-    [_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm]
-)
+
+
+def _log_softmax(x: torch.Tensor, dim: int, _: bool) -> torch.Tensor:
+    return x - x.logsumexp(dim, keepdim=True)
+
+
+def _softmax(x: torch.Tensor, dim: int, _: bool) -> torch.Tensor:
+    return (x - x.logsumexp(dim, keepdim=True)).exp()
+
+
+def _gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+    if approximate == "none":
+        return 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5)))
+    inside = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1 + torch.tanh(inside))
+
+
+_STEPS_INSIDE: dict[Any, Callable[..., Any]] = {
+    **get_decompositions(
+        [
+            *(_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm),
+            _ATEN.gelu_backward,
+        ]
+    ),
+    _ATEN.gelu.default: _gelu,
+    _ATEN._log_softmax.default: _log_softmax,
+    _ATEN._softmax.default: _softmax,
+}
 """Operations that are run as their decompositions, so that intermediate results are rounded as well. Rounding a row's
 mean shifts the whole row in one direction, which adds up in a later sum over the row; the rounding errors of single
-elements cancel there."""
+elements cancel there. A GELU adds one to what is nearly minus one: how that rounds decides its left tail, torch's own as well. A softmax by one number for each row, as kernels keep it for a backward, errs by that number's rounding."""
 _SUMS = frozenset(
     [
         *(_ATEN.sum, _ATEN.mean, _ATEN.cumsum, _ATEN.dot, _ATEN.mv, _ATEN.mm, _ATEN.bmm),
@@ -42,6 +68,10 @@ _EXACT = frozenset(
     convolution_backward select_backward slice_backward""".split()
 )
 """Operations that any float32 computation does without an error where their results are short enough."""
+_BY_PART = frozenset(
+    "add sub neg complex clone cat stack where index gather _to_copy zeros_like _conj_physical".split()
+)
+"""Of complex numbers: they treat the parts apart, so that each errs by its own size; a product's parts err by the whole's."""
 _WHOLE = frozenset("floor ceil round trunc".split())
 _PERIOD = 65_537
 """Elements after which the directions repeat, each time from another place: drawing one for each costs more
@@ -71,6 +101,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._exact = _EXACT | _WHOLE if keeps_whole else _EXACT
         self._unit = units * _UNIT
         self._in_exact_step = False
+        self._by_part = True
         self._generator = generator
         self._pattern: torch.Tensor | None = None
 
@@ -93,12 +124,12 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         name = str(func.overloadpacket).partition(".")[2].rstrip("_")
         # What comes in was moved when it was computed, unless it is exact.
-        self._in_exact_step = True
+        self._in_exact_step = self._by_part = True
         if not func._schema.is_mutable:
             # Sums and products round inside: a part of them that cancels is seen in their operands.
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
         result = func(*args, **kwargs)
-        self._in_exact_step = name in self._exact
+        self._in_exact_step, self._by_part = name in self._exact, name in _BY_PART
         if func.overloadpacket in _SUMS and _is_wide(result):
             sizes = func(*tree_map(_size, args), **kwargs)
             # Terms that cancel in one order first add up in another, to half of their sizes at most.
@@ -118,7 +149,10 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _move(self, tensor: torch.Tensor, further: torch.Tensor | None = None) -> None:
         """Each element by a unit of its size, or of its size and `further`."""
-        if self._keeps_exact and self._in_exact_step and not tensor.is_complex():
+        if tensor.is_complex():
+            self._move_complex(tensor, further)
+            return
+        if self._keeps_exact and self._in_exact_step:
             self._move_inexact(tensor, further)
             return
         if further is not None:
@@ -139,6 +173,18 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # A piece at a time: a further tensor of this size costs as much as drawing it.
         for piece in torch.split(tensor.view(-1), _PERIOD):
             piece.mul_(pattern[: piece.numel()])
+
+    def _move_complex(self, tensor: torch.Tensor, further: torch.Tensor | None) -> None:
+        """Either part by a unit of its own size or of the modulus; a part that is zero stays, as numbers on an axis do."""
+        parts = torch.view_as_real(tensor.conj() if tensor.is_conj() else tensor)
+        if self._keeps_exact and self._in_exact_step:
+            self._move_inexact(parts, None if further is None else further.unsqueeze(-1))
+            return
+        size = parts.abs() if self._by_part else tensor.abs().unsqueeze(-1)
+        if further is not None:
+            size = size + further.nan_to_num(0.0, 0.0, 0.0).unsqueeze(-1)
+        error = self._unit * size * self._signs(parts.shape).to(tensor.device)
+        parts.add_(torch.where((parts != 0) & error.isfinite(), error, 0.0))
 
     def _move_inexact(self, tensor: torch.Tensor, further: torch.Tensor | None) -> None:
         """The same, but for elements that float32 holds."""

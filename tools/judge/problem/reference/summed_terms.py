@@ -13,6 +13,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from kernelagent.tools.calls.complex_numbers import is_inexact
+
 _ATEN = torch.ops.aten
 _TO_FEWER = frozenset(
     [
@@ -50,7 +52,7 @@ class SummedTerms(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _terms(packet: Any, args: tuple[Any, ...], result: Any) -> int:
     taken = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    if not taken or not made or not taken[0].is_floating_point():
+    if not taken or not made or not is_inexact(taken[0]):
         return 1
     if packet in _TO_FEWER:
         return taken[0].numel() // max(1, made[0].numel())

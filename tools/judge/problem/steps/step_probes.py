@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from kernelagent.domain.tables.probes import PROBE
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
-from kernelagent.tools.judge.problem.trials.planted import can_plant, planted
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
+from kernelagent.tools.judge.problem.trials.planting.planted import can_plant, planted
 from kernelagent.tools.judge.problem.trials.probes import (
     Dropped,
     applies,
@@ -98,12 +99,13 @@ class StepProbes:
         )
 
     def _with(self, tensors: Mapping[str, torch.Tensor]) -> Arguments:
-        args, kwargs = with_tensors(self.natural, {n: _flushed(t) for n, t in tensors.items()})
+        legal = self.source.writes.legal(tensors, named_tensors(self.natural))
+        args, kwargs = with_tensors(self.natural, {n: _flushed(t) for n, t in legal.items()})
         return args, kwargs
 
 
 def _flushed(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.is_floating_point() or tensor.element_size() < 4:
+    if not is_inexact(tensor) or tensor.element_size() < 4:
         return tensor
     small = (tensor != 0) & (tensor.abs() < _SMALLEST)
     return torch.where(small, torch.zeros_like(tensor), tensor) if bool(small.any()) else tensor

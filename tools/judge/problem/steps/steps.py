@@ -9,15 +9,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.calls.backwards import APART, Row, apart_names
+from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact
 from kernelagent.tools.calls.tensors import tensors_of
-from kernelagent.tools.calls.training_step import (
-    APART,
-    GRADIENTS,
-    Row,
-    TrainingStep,
-    apart_names,
-    differentiable,
-)
+from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep, differentiable
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.steps.upstreams import Output, laid_out, size_of, structured
@@ -40,7 +35,7 @@ class Trained:
     parameters: tuple[tuple[str, ...], ...]
     """Names of those that require gradients, tied ones together."""
     inputs: int
-    """How many inputs are floating."""
+    """How many inputs are floating or complex."""
 
     @property
     def has_inputs(self) -> bool:
@@ -90,13 +85,18 @@ class Trained:
 
 
 def trained(oracle: Oracle, arguments: Arguments) -> Trained:
-    """What may have a gradient: parameters that require one, and floating inputs."""
+    """What may have a gradient: parameters that require one, and floating and complex inputs."""
+    floating = [t for t in tensors_of(arguments) if is_inexact(t)]
+    return Trained(_floating_parameters(oracle, required=True), len(floating))
+
+
+def _floating_parameters(oracle: Oracle, *, required: bool) -> tuple[tuple[str, ...], ...]:
+    """Names of those that require gradients, or of those that do not, tied ones together."""
     groups: dict[int, list[str]] = {}
     for name, parameter in oracle.module.named_parameters(remove_duplicate=False):
-        if parameter.requires_grad and parameter.is_floating_point():
+        if parameter.requires_grad is required and is_inexact(parameter):
             groups.setdefault(id(parameter), []).append(name)
-    floating = [t for t in tensors_of(arguments) if t.is_floating_point()]
-    return Trained(tuple(tuple(names) for names in groups.values()), len(floating))
+    return tuple(tuple(names) for names in groups.values())
 
 
 def full_step(
@@ -111,6 +111,19 @@ def single_step(oracle: Oracle, arguments: Arguments, generator: torch.Generator
     """One forward and one backward for gradients of everything: what is counted and timed."""
     begun = trained(oracle, arguments).step(EVERYTHING, training=True)
     return with_upstream(oracle, arguments, begun, generator, 1)
+
+
+def thawed_step(
+    oracle: Oracle, arguments: Arguments, generator: torch.Generator
+) -> tuple[tuple[str, ...], TrainingStep] | None:
+    """The same where the parameters that are frozen require gradients as well, with their names; None without any."""
+    known = trained(oracle, arguments)
+    frozen = _floating_parameters(oracle, required=False)
+    if not frozen:
+        return None
+    begun = replace(known, parameters=(*known.parameters, *frozen)).step(EVERYTHING, training=True)
+    names = tuple(group[0] for group in frozen)
+    return names, with_upstream(oracle, arguments, begun, generator, 1)
 
 
 def smaller_steps(
@@ -192,13 +205,11 @@ def _structured(
     count: int,
 ) -> tuple[Row, ...]:
     result = oracle.differentiable(arguments, step)
-    floating = [t for t in tensors_of(arguments) if t.is_floating_point()]
-    if any(tensor.is_complex() for tensor in result.values()):
-        return ()
+    floating = [t for t in tensors_of(arguments) if is_inexact(t)]
     outputs = [
         Output(
             tensor,
-            _drawn(tensor, generator),
+            _random_like(tensor, generator, wide=True),
             tuple(t for t in floating if t.shape == tensor.shape),
         )
         for tensor in result.values()
@@ -244,11 +255,12 @@ def with_upstream(
     return replace(begun, outputs=tuple(result), upstream=tuple(rows))
 
 
-def _random_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if tensor.is_complex():
-        parts = (torch.randn(tensor.shape, generator=generator) for _ in range(2))
-        return torch.complex(*parts).to(device=tensor.device, dtype=tensor.dtype)
-    return _drawn(tensor, generator).to(tensor.dtype)
+def _random_like(
+    tensor: torch.Tensor, generator: torch.Generator, *, wide: bool = False
+) -> torch.Tensor:
+    """In its type, or `wide`: as exact as float32 at least."""
+    made = in_each_part(lambda part: _drawn(part, generator), tensor)
+    return made if wide else made.to(tensor.dtype)
 
 
 def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

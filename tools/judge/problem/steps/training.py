@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import torch
@@ -17,10 +18,11 @@ import torch
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.tables.probes import names_in
+from kernelagent.tools.calls.complex_numbers import parts_first
 from kernelagent.tools.calls.training_step import (
     TrainingStep,
 )
-from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
+from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden, name_of_input
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.steps.step_probes import StepInputs, StepProbes
 from kernelagent.tools.judge.problem.steps.steps import (
@@ -34,17 +36,24 @@ from kernelagent.tools.judge.problem.steps.steps import (
     with_upstream,
 )
 from kernelagent.tools.judge.problem.steps.upstreams import turns
+from kernelagent.tools.judge.problem.trials.distinct_numbers import ORDER_SHOWS
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
-from kernelagent.tools.judge.problem.trials.planted import patterned_weights, planted_weights
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
+from kernelagent.tools.judge.problem.trials.other_signs import OtherSigns
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
+from kernelagent.tools.judge.problem.trials.planting.planted import (
+    patterned_weights,
+    planted_weights,
+)
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped, perturbed_state
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.trials import (
+    WITH_OTHER_SIGNS,
     Plan,
     draw,
     fresh_seed,
-    trial_on,
     with_an_answer,
+    with_other_signs,
 )
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.diagnosis.gradients import spoken
@@ -82,7 +91,11 @@ def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
             compare.leaves(first), compare.leaves(second), strict=True
         ):
             if isinstance(left, torch.Tensor) and not torch.allclose(
-                left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True
+                parts_first(left).double(),
+                parts_first(right).double(),
+                rtol=1e-3,
+                atol=1e-5,
+                equal_nan=True,
             ):
                 raise ProblemError(
                     f"--train: in training mode the module does not give the same twice "
@@ -115,12 +128,15 @@ def training_rounds(
 ) -> Iterator[Trial | Round]:
     """The steps; each round leaves the oracle with its weights. `literals` as for `rounds`."""
     names = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    signs = OtherSigns(names, torch.Generator().manual_seed(fresh_seed()))
     kinds, patterns, of_weights = turns(), *(count(secrets.randbelow(_MANY)) for _ in range(2))
     for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
         weights: Mapping[str, torch.Tensor] = oracle.given_weights
         if kind != "given":
             weights = perturbed_state(oracle.given_weights, names, generator).tensors
+        if kind in WITH_OTHER_SIGNS:
+            weights = with_other_signs(oracle, sources, signs, weights, constant=constant)
         if kind == "planted":
             tried = planted_weights(oracle.given_weights, names, literals, generator)
             weights = with_an_answer(oracle, sources, tried, constant=constant)
@@ -190,6 +206,9 @@ def _of_source(
     kinds = trained(oracle, natural)
     plain = with_upstream(oracle, natural, kinds.step(EVERYTHING, training=True), generator, 3)
     scale = compare.scales_of(oracle.asking(plain).in_float64_or_eager(natural))
+    if source.writes.along:
+        called = partial(name_of_input, oracle.module, source.full)
+        yield Dropped("repeats", source.writes.said(called))
     inputs = StepProbes(source, natural, generator, patterns, constant, literals)
     for at, name in enumerate(probes):
         flag = secrets.choice((True, False)) if at else number % 2 == 0
@@ -209,8 +228,13 @@ def _of_source(
             if not isinstance(made, StepInputs):
                 continue
             arguments, moved = made.arguments, made.moved
-        flips = secrets.choice((True, False))
-        step, sizes = replace(step, watched=True, flips=flips), scaled(scale, step)
+            if oracle.order_of_writes_shows(arguments):
+                yield Dropped(name, ORDER_SHOWS)
+                continue
+        flips, packed = secrets.choice((True, False)), secrets.choice((True, False))
+        # Here all that learns is asked for; a step that asks for little may need nothing of what is packed.
+        step = replace(step, watched=True, flips=flips, packed=at > 0 and packed)
+        sizes = scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, name, arguments, sizes, generator)
         yield replace(trial, step=step, compared=replace(trial.compared, moved=moved))
     for alone in range(_ALONE):

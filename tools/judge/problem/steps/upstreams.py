@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelagent.tools.calls.training_step import Row
-from kernelagent.tools.judge.problem.trials import patterns
-from kernelagent.tools.judge.problem.trials.patterns import Draw
+from kernelagent.tools.calls.backwards import Row
+from kernelagent.tools.calls.complex_numbers import of_parts, parts_of
+from kernelagent.tools.judge.problem.trials.planting import patterns
+from kernelagent.tools.judge.problem.trials.planting.patterns import Draw
 
 _LARGE, _LARGE_IN_HALF = 2.0**16, 2.0**5
 """What a loss is scaled by, and what float16 has room for."""
@@ -23,6 +24,8 @@ _TINY = 2.0**-60
 _LAYOUTS = ("dense", "dense", "transposed", "gaps")
 _SOME_LEFT_OUT = 3
 """Where there are several outputs, one in this many rows of upstream gradients has none for one of the outputs."""
+_ONE_PART = 6
+"""Of so many complex upstream gradients one is real, one imaginary."""
 _LARGEST_RMS = 1e3
 _SAME_EVERYWHERE = frozenset({"ones", "mean", "equal"})
 
@@ -120,7 +123,8 @@ def _cross_entropy(output: Output, draw: Draw) -> torch.Tensor:
 def _as_input(output: Output, draw: Draw) -> torch.Tensor | None:
     if not output.alike:
         return None
-    return output.alike[patterns.below(len(output.alike), draw)].to(output.drawn)
+    chosen = output.alike[patterns.below(len(output.alike), draw)]
+    return (chosen.real if chosen.is_complex() else chosen).to(output.drawn)
 
 
 def _rows_by_patterns(output: Output, draw: Draw) -> torch.Tensor | None:
@@ -201,6 +205,19 @@ def size_of(row: Row) -> float:
 
 
 def _values(name: str, output: Output, draw: Draw) -> torch.Tensor | None:
+    if output.result.is_complex():
+        parts = [
+            part for item in _in_parts(output) if (part := _values(name, item, draw)) is not None
+        ]
+        if len(parts) < 2:
+            return None
+        # As `.real.sum()` sends it, which has no imaginary part.
+        kept = patterns.below(_ONE_PART, draw)
+        real, imaginary = (
+            part if kept > 1 or at == kept else torch.zeros_like(part)
+            for at, part in enumerate(parts)
+        )
+        return of_parts(real, imaginary).to(output.result.dtype)
     if output.result.dtype == torch.float16 and name == "tiny":
         return None
     values = KINDS[name](output, draw) if output.drawn.numel() else output.drawn
@@ -213,6 +230,14 @@ def _values(name: str, output: Output, draw: Draw) -> torch.Tensor | None:
         # Results that are infinite or huge would leave nothing to compare.
         return None
     return values.to(output.result.dtype)
+
+
+def _in_parts(output: Output) -> Iterator[Output]:
+    """The real and the imaginary part, as if each were an output of its own."""
+    results, drawn = parts_of(output.result), parts_of(output.drawn)
+    alike = [parts_of(t) if t.is_complex() else (t, t) for t in output.alike]
+    for at in range(2):
+        yield Output(results[at], drawn[at], tuple(pair[at] for pair in alike))
 
 
 def _laid_out(values: torch.Tensor, name: str, draw: Draw) -> torch.Tensor:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
@@ -24,8 +25,9 @@ from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.steps.steps import EVERYTHING, trained, with_upstream
 from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe, shaped_like
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
-from kernelagent.tools.judge.problem.trials.literals import Literals
+from kernelagent.tools.judge.problem.trials.lasting_answers import in_parts, is_known
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
+from kernelagent.tools.judge.problem.trials.planting.literals import Literals
 from kernelagent.tools.judge.problem.trials.probes import (
     REFUSALS,
     named_tensors,
@@ -33,7 +35,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
-from kernelagent.tools.judge.problem.trials.trials import below_overflow, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.problem.trials.trials import below_overflow, draw, fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 
@@ -105,8 +107,8 @@ def _trial(
         return below_overflow(answer)
 
     scales = compare.scales_of(asked.in_float64_or_eager(natural))
-    eager, right = asked.eager(arguments), exact(nullcontext())
-    moved = exact(RoundedSteps(generator, keeps_exact=True))
+    eager, right = in_parts(asked.eager(arguments)), in_parts(exact(nullcontext()))
+    moved = in_parts(exact(RoundedSteps(generator, keeps_exact=True)))
     if share_nonfinite(eager) or share_nonfinite(right):
         return None
     if not is_known(eager, right, eager, scales) or not is_known(moved, right, eager, scales):
@@ -137,7 +139,7 @@ def _by_the_widest(moved: Any, right: Any, eager: Any) -> Any:
 
 def _is_free(tensor: torch.Tensor) -> bool:
     return (
-        tensor.is_floating_point()
+        is_inexact(tensor)
         and tensor.element_size() > 1
         and observe(tensor).kind in ("real", "positive")
     )
@@ -147,6 +149,9 @@ def _whole(
     tensor: torch.Tensor, numbers: tuple[float, ...], generator: torch.Generator
 ) -> torch.Tensor:
     """Small whole numbers and, among them, those of the sources that this type holds exactly."""
+    if tensor.is_complex():
+        made = in_each_part(lambda part: _whole(part, numbers, generator), tensor)
+        return laid_out_like(made, tensor)
     domain = observe(tensor)
     size = tensor.shape
     values = torch.randint(-_WHOLE, _WHOLE + 1, size, generator=generator).double()
@@ -166,6 +171,9 @@ def _whole(
 
 def _power_of_two(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """With the sign that each weight has."""
+    if tensor.is_complex():
+        made = in_each_part(lambda part: _power_of_two(part, generator), tensor)
+        return laid_out_like(made, tensor)
     if not _is_free(tensor) or not tensor.numel():
         return tensor.detach().clone()
     power = torch.randint(*_POWERS, tensor.shape, generator=generator).to(tensor.device)

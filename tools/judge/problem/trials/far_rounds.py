@@ -12,7 +12,7 @@ from kernelagent.tools.judge.problem.reference.counted_on import FarOn, counted_
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.known_trials import known_trial
-from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 

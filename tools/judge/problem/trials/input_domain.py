@@ -6,7 +6,7 @@ simplexes stay simplexes. What is looked at is one tensor as the user's generato
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -159,20 +159,67 @@ def shaped_like(values: torch.Tensor, like: torch.Tensor, domain: Domain) -> tor
 def laid_out_like(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """`values` in `like`'s dtype, strides (gaps, expanded and overlapping ones too) and device, repeated as there."""
     values = repeated_like(values.to(dtype=like.dtype, device=like.device), like)
+    return with_strides(values, like.stride()).requires_grad_(like.requires_grad)
+
+
+def in_layout_of(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """`values`, moved where they do not lie in memory as `like` does; of another shape they stay where they are."""
+    if values.shape != like.shape or values.stride() == like.stride():
+        return values
+    return with_strides(values.detach(), like.stride()).requires_grad_(values.requires_grad)
+
+
+def with_strides(values: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """The same values with these strides, in memory of their own; elements that share a place share one value."""
     expanded = [
-        size > 1 and stride == 0 for size, stride in zip(like.shape, like.stride(), strict=True)
+        size > 1 and stride == 0 for size, stride in zip(values.shape, strides, strict=True)
     ]
-    kept = tuple(slice(0, 1) if repeated else slice(None) for repeated in expanded)
-    base = values[kept] if expanded else values
-    if _overlaps(base.shape, like.stride()):
-        laid_out = _scattered(base, like.stride())
+    base = values[tuple(slice(0, 1) if repeated else slice(None) for repeated in expanded)]
+    if _overlaps(base.shape, strides):
+        laid_out = _scattered(base, strides)
     else:
         laid_out = torch.empty_strided(
-            base.shape, like.stride(), dtype=like.dtype, device=like.device
+            base.shape, strides, dtype=values.dtype, device=values.device
         )
         laid_out.copy_(base)
-    laid_out = laid_out.expand(like.shape) if any(expanded) else laid_out
-    return laid_out.requires_grad_(like.requires_grad)
+    return laid_out.expand(values.shape) if any(expanded) else laid_out
+
+
+def strides_at(shape: Sequence[int], like: torch.Tensor) -> tuple[int, ...]:
+    """The strides of `like` at another shape: what lies next to what stays, gaps grow with what they stand beside."""
+    if like.is_contiguous():
+        return row_major(shape)
+    return scaled_strides(like.shape, usual_strides(like), shape)
+
+
+def usual_strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Its strides; that of a dimension of one element, which says nothing, as if it had more."""
+    result = list(tensor.stride())
+    within = 1
+    for dim in sorted(range(tensor.dim()), key=lambda d: (tensor.stride(d), -d)):
+        if tensor.shape[dim] == 1:
+            result[dim] = within
+        elif result[dim]:
+            within = result[dim] * tensor.shape[dim]
+    return tuple(result)
+
+
+def scaled_strides(
+    old: Sequence[int], strides: Sequence[int], new: Sequence[int]
+) -> tuple[int, ...]:
+    """Each stride grows as the dimensions within it do; the emitted module asks for the same (`_strides_at`)."""
+    result = []
+    for dim, stride in enumerate(strides):
+        now, was = 1, 1
+        for other, step in enumerate(strides):
+            if step and (step, -other) < (stride, -dim):
+                now, was = now * new[other], was * old[other]
+        result.append(-(-stride * now // was) if was else stride)
+    return tuple(result)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(torch.empty(tuple(shape), device="meta").stride())
 
 
 def _observe_boolean(values: torch.Tensor) -> Domain:

@@ -20,14 +20,21 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
-from kernelagent.tools.judge.problem.reference.oracle import copied_with
+from kernelagent.tools.judge.problem.reference.copies import copied_with
 from kernelagent.tools.judge.problem.smaller_sizes import (
     Sizes,
     SmallerFactories,
     inputs_without_contents,
     on_meta,
+)
+from kernelagent.tools.judge.problem.trials.distinct_numbers import ANYWHERE, DefinedWrites
+from kernelagent.tools.judge.problem.trials.input_domain import (
+    in_layout_of,
+    strides_at,
+    with_strides,
 )
 
 INTERPRETED_BYTES = 4 << 20
@@ -42,6 +49,8 @@ _SLICED_BYTES = 256 << 20
 """Of inputs that are drawn whole and then cut, because nothing else makes them smaller."""
 _FEWEST_ROWS, _FEWEST_LONG_ROWS = 4, 2
 """The smallest leading dimension to shrink to; the second where fewer than `_FEWEST_ROWS` rows are a second's work."""
+_MOST_AS_GIVEN = 8
+"""Work of a forward, in seconds of the interpreter's, that is done as it is given where no smaller one is to be had."""
 Scope = Callable[[], AbstractContextManager[Any]]
 InputSets = Mapping[str, Arguments]
 
@@ -75,6 +84,8 @@ class InputSource:
     draw: Callable[[int], Arguments]
     """Fresh inputs on the device for a seed, at the size that is executed."""
     shrunk: Shrunk | None = None
+    writes: DefinedWrites = ANYWHERE
+    """What other values of the inputs have to keep, so that the reference has an answer to them."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +113,26 @@ class _Set:
         made = inputs_without_contents(self.problem, self.scope, sizes)
         return made is not None and self.name in made and _fits(self.module, made[self.name], now)
 
+    def points_within(self, draw: Callable[[int], Arguments]) -> bool:
+        """Whether the forward takes what is drawn, where whole numbers in it may point beyond what became smaller.
+
+        A forward without contents looks at no number: a table of places would be read beyond a smaller cache.
+        """
+        if not _holds_integers(self.full):
+            return True
+        weights = sum(_bytes_of(tensor) for tensor in self.module.state_dict().values())
+        if _bytes_of(self.full) + weights > _SLICED_BYTES:
+            return True
+        arguments = draw(0)
+        try:
+            with self.scope(), torch.no_grad():
+                module = self.problem.build().to(self.device).eval()
+                args, kwargs = arguments
+                module(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - the user's forward may refuse the numbers in any way
+            return False
+        return True
+
 
 def input_sources(
     problem: LoadedProblem,
@@ -128,10 +159,18 @@ def input_sources(
     for name, given in described.items():
         at = _Set(problem, module, name, given, device, scope)
         shrunk = _needed_shrink(name, given, module, share) if may_shrink else None
-        draw = at.drawn_by(Sizes()) if shrunk is None else _shrunk_drawer(at, shrunk)
+        if shrunk is not None and stays_as_given(given, module, shrunk.was, share):
+            shrunk = None
+        draw = None if shrunk is None else _shrunk_drawer(at, shrunk)
+        if draw is None:
+            draw, shrunk = at.drawn_by(Sizes()), None
+            if inner and may_shrink and not at.points_within(draw):
+                raise ProblemError(
+                    f"input set {name!r} holds numbers that point beyond smaller sizes"
+                )
         whole = given if full is None else full[name]
         if replaced:
-            leading, now = (_leading_dimension(item) or 0 for item in (whole, given))
+            leading, now = (leading_dimension(item) or 0 for item in (whole, given))
             shrunk = Shrunk(leading, shrunk.now if shrunk else now, replaced)
         sources.append(InputSource(name, on_meta(whole), draw, shrunk))
     return tuple(sources)
@@ -150,19 +189,28 @@ def seed_everything(seed: int) -> None:
     np.random.seed(seed % (1 << 32))
 
 
-def _shrunk_drawer(at: _Set, shrunk: Shrunk) -> Callable[[int], Arguments]:
+def _shrunk_drawer(at: _Set, shrunk: Shrunk) -> Callable[[int], Arguments] | None:
+    """None: as it is given, because what is smaller is pointed beyond, and the whole is not much work."""
     leading = (shrunk.was, shrunk.now)
     count = sum(isinstance(v, torch.Tensor) for v in tree_leaves(at.full))
+    pointed_beyond = False
     for only in (None, *range(count)):
         sizes = Sizes(leading=leading, only=only)
         if at.accepts(sizes, shrunk.now):
-            return at.drawn_by(sizes)
+            draw = at.drawn_by(sizes)
+            if at.points_within(draw):
+                return draw
+            pointed_beyond = True
     if _bytes_of(at.full) <= _SLICED_BYTES:
         whole = at.drawn_by(Sizes())
         for chosen in (None, *range(count)):
             sliced = _slicer(whole, shrunk, chosen)
             if _fits(at.module, _or_none(sliced, 0), shrunk.now):
-                return sliced
+                if at.points_within(sliced):
+                    return sliced
+                pointed_beyond = True
+    if pointed_beyond and work_of(at.full, at.module) <= _MOST_AS_GIVEN:
+        return None
     raise ProblemError(
         f"input set {at.name!r} is too large to execute without a GPU "
         f"({_bytes_of(at.full) / 1e6:,.0f} MB), and its leading dimension of {shrunk.was} cannot be "
@@ -186,7 +234,10 @@ def _slicer(
             position += 1
             has_it = value.dim() > 0 and value.shape[0] == shrunk.was
             wanted = chosen is None or position == chosen
-            return value[: shrunk.now].clone() if has_it and wanted else value
+            if not (has_it and wanted):
+                return value
+            fewer = value[: shrunk.now]
+            return with_strides(fewer, strides_at(fewer.shape, value))
 
         return _pair(tree_map(cut, whole(seed)))
 
@@ -208,7 +259,7 @@ def _needed_shrink(
     factor = work_of(full, module) / share
     if factor <= 1:
         return None
-    leading = _leading_dimension(full)
+    leading = leading_dimension(full)
     if leading is None:
         raise ProblemError(
             f"input set {name!r} of {_bytes_of(full) / 1e6:,.0f} MB has no dimension to shrink; give "
@@ -220,7 +271,7 @@ def _needed_shrink(
     return Shrunk(leading, now) if now < leading else None
 
 
-def _leading_dimension(full: Arguments) -> int | None:
+def leading_dimension(full: Arguments) -> int | None:
     tensors = [v for v in tree_leaves(full) if isinstance(v, torch.Tensor) and v.dim() > 0]
     largest = max(tensors, key=lambda t: t.numel() * t.element_size(), default=None)
     return int(largest.shape[0]) if largest is not None else None
@@ -285,6 +336,27 @@ def meta_twin(module: torch.nn.Module) -> torch.nn.Module:
     return copied_with(module, lambda tensor: tensor.to("meta")).to("meta")
 
 
+def stays_as_given(full: Arguments, module: torch.nn.Module, leading: int, share: float) -> bool:
+    """Whether whole numbers of other rows may count or number those that would be fewer, and the whole is not much work.
+
+    Lengths of sequences that lie behind one another, places in a cache: a reference may take them with fewer rows,
+    where a right kernel reads beyond.
+    """
+    others = [
+        v for v in tree_leaves(full) if _is_whole(v) and (v.dim() == 0 or v.shape[0] != leading)
+    ]
+    return bool(others) and share >= 1 and work_of(full, module) <= _MOST_AS_GIVEN
+
+
+def _is_whole(value: Any) -> bool:
+    is_tensor = isinstance(value, torch.Tensor)
+    return is_tensor and not is_inexact(value) and value.dtype != torch.bool
+
+
+def _holds_integers(arguments: Arguments) -> bool:
+    return any(map(_is_whole, tree_leaves(arguments)))
+
+
 def _or_none(draw: Callable[[int], Arguments], seed: int) -> Arguments | None:
     try:
         return draw(seed)
@@ -297,7 +369,8 @@ def _moved(arguments: Arguments, device: str) -> Arguments:
         if not isinstance(value, torch.Tensor) or value.device.type == "meta":
             return value
         try:
-            return value.detach().to(device).requires_grad_(value.requires_grad)
+            moved = in_layout_of(value.detach().to(device), value)
+            return moved.requires_grad_(value.requires_grad)
         except RuntimeError as error:
             raise ProblemError(
                 f"an input cannot be moved to {device}:\n{users_traceback(error)}"

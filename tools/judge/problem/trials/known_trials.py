@@ -12,18 +12,27 @@ import torch
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.lasting_answers import Lasting, lasting
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import below_overflow, trial_on
+from kernelagent.tools.judge.problem.trials.trials import below_overflow
 from kernelagent.tools.judge.verify.compare import compare
 
 _AS_THEY_ARE = nullcontext()
 
 
 def known_trial(
-    oracle: Oracle, input_set: str, arguments: Arguments, generator: torch.Generator
+    oracle: Oracle,
+    input_set: str,
+    arguments: Arguments,
+    generator: torch.Generator,
+    natural: Mapping[str, float] | None = None,
 ) -> Trial | None:
-    """The trial from the weights in use; None where the reference refuses these inputs, or knows no answer to them."""
+    """The trial from the weights in use; None where the reference refuses these inputs, or knows no answer to them.
+
+    `natural`: the scales of results on natural inputs, which these may be far below: an error that is rounding there
+    is none here.
+    """
 
     def at(tensors: Mapping[str, torch.Tensor]) -> Arguments:
         args, kwargs = with_tensors(arguments, tensors)
@@ -39,6 +48,7 @@ def known_trial(
     tensors = named_tensors(arguments)
     try:
         scale = compare.scales_of(oracle.in_float64_or_eager(arguments))
+        scale = {name: max(own, (natural or {}).get(name, 0.0)) for name, own in scale.items()}
         result = lasting(tensors, generator, lambda t: oracle.eager(at(t)), exact, scale)
         if not isinstance(result, Lasting):
             return None

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map, tree_map_only
 
+from kernelagent.tools.calls.complex_numbers import in_each_part, parts_first
 from kernelagent.tools.calls.torch_dtypes import HALVES
 from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.trials.input_domain import (
@@ -51,7 +52,7 @@ class Lasting:
 
     right: Any
     moved: Any
-    """As for `Planted`, each element as far as it was moved itself."""
+    """As for `Planted`, each element as far as it was moved itself. Of a complex answer the parts, as in all four."""
     near: Any
     """The same with fewer roundings of inputs of 16 bits: by so much is told, by `moved` refused."""
     eager: Any
@@ -65,14 +66,21 @@ def lasting(
     exact: Float64,
     scales: Mapping[str, float],
     nonfinite_share: float = 0.0,
+    *,
+    at_ends: bool = False,
 ) -> Lasting | str:
-    """Whether the reference has an answer to these inputs that its own rounding leaves alone; else why not."""
+    """Whether the reference has an answer to these inputs that its own rounding leaves alone; else why not.
+
+    `at_ends`: what is exactly one or minus one has no rounding, which would lead out of a domain's bounds.
+    """
     try:
-        given, right = eager(tensors), exact(tensors)
+        given, right = in_parts(eager(tensors)), in_parts(exact(tensors))
         if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
             return "the reference's answer is not finite"
-        inputs = exact({name: _rounded(t, generator) for name, t in tensors.items()})
-        steps = exact(tensors, RoundedSteps(generator))
+        inputs = in_parts(
+            exact({n: _rounded(t, generator, at_ends=at_ends) for n, t in tensors.items()})
+        )
+        steps = in_parts(exact(tensors, RoundedSteps(generator, keeps_exact=at_ends)))
     except REFUSALS as error:
         message = str(error).strip().splitlines() or [type(error).__name__]
         return f"the reference refuses it: {message[-1]:.200}"
@@ -86,6 +94,11 @@ def lasting(
         )
         return Lasting(right, far, near, given)
     return "the reference's answer does not outlast its own rounding"
+
+
+def in_parts(answer: Any) -> Any:
+    """The answer with floating tensors in the place of complex ones, as single elements are compared."""
+    return tree_map_only(torch.Tensor, parts_first, answer)
 
 
 def _shortened(inputs: Any, right: Any, given: Any, roundings: float) -> Any:
@@ -104,15 +117,21 @@ def _shortened(inputs: Any, right: Any, given: Any, roundings: float) -> Any:
     return tree_map(shortened, inputs, right, given)
 
 
-def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _rounded(
+    tensor: torch.Tensor, generator: torch.Generator, *, at_ends: bool = False
+) -> torch.Tensor:
     """Each element one unit roundoff up or down."""
+    if tensor.is_complex():
+        return in_each_part(lambda part: _rounded(part, generator), tensor)
     if not tensor.is_floating_point():
         return tensor
     drawn = torch.randint(
         0, 2, tensor.shape, generator=generator, device=generator.device, dtype=torch.int8
     )
     signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
-    return tensor.to(torch.float64) * (1 + unit_roundoff(tensor.dtype) * signs)
+    wide = tensor.to(torch.float64)
+    rounded = wide * (1 + unit_roundoff(tensor.dtype) * signs)
+    return torch.where(wide.abs() == 1, wide, rounded) if at_ends else rounded
 
 
 def _further(first: Any, other: Any, right: Any) -> Any:
@@ -128,8 +147,8 @@ def _further(first: Any, other: Any, right: Any) -> Any:
 
 def is_known(answer: Any, right: Any, typed: Any, scales: Mapping[str, float]) -> bool:
     """Whether every region of the answer is near the right one, in the type of the output."""
-    exact, types = dict(leaves(right)), dict(leaves(typed))
-    for name, leaf in leaves(answer):
+    exact, types = dict(leaves(in_parts(right))), dict(leaves(in_parts(typed)))
+    for name, leaf in leaves(in_parts(answer)):
         like = types[name]
         if not isinstance(like, torch.Tensor) or not like.is_floating_point() or not like.numel():
             continue

@@ -15,11 +15,13 @@ import torch
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.tables.probes import PROBE
+from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact, without_tiny
 from kernelagent.tools.judge.problem.trials.input_domain import (
     Domain,
     Tensors,
     fresh_like,
     fresh_values,
+    in_layout_of,
     laid_out_like,
     observe,
     on_simplex,
@@ -83,9 +85,13 @@ def named_tensors(arguments: Any) -> dict[str, torch.Tensor]:
 
 
 def with_tensors(arguments: Any, tensors: Tensors, name: str = "arguments") -> Any:
-    """The same nest with the named tensors put in their places; everything else is kept."""
+    """The same nest with the named tensors put in their places; everything else is kept.
+
+    Each lies in memory as the one it replaces: a kernel may be written for these strides alone. Only where its shape is
+    another does it stay as it was made.
+    """
     if isinstance(arguments, torch.Tensor):
-        return tensors.get(name, arguments)
+        return in_layout_of(tensors.get(name, arguments), arguments)
     if isinstance(arguments, Mapping):
         return {
             key: with_tensors(item, tensors, f"{name}[{key!r}]") for key, item in arguments.items()
@@ -139,7 +145,7 @@ def share_nonfinite(result: Any) -> float:
     shares = [
         1 - float(_in_full(leaf).isfinite().to(torch.float32).mean())
         for _, leaf in leaves(result)
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel()
+        if isinstance(leaf, torch.Tensor) and is_inexact(leaf) and leaf.numel()
     ]
     return max(shares, default=0.0)
 
@@ -305,12 +311,10 @@ def _large_logits(values: torch.Tensor, scale: float, generator: torch.Generator
 
 def _edges(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
     """Exact zeros of both signs, ties, whole rows of zero or of one value, and denormals."""
+    if values.is_complex():
+        return without_tiny(in_each_part(lambda part: _edges(part, scale, generator), values))
     rows = values.reshape(-1, values.shape[-1]) if values.dim() else values.reshape(1, 1)
     drawn = scale * standard_normal(rows, generator)
-    if values.is_complex():
-        return torch.where(torch.arange(len(rows)).reshape(-1, 1) % 4 == 1, 0.0, drawn).reshape(
-            values.shape
-        )
     tied = (2 * drawn / (scale or 1.0)).round() / 2 * scale
     some = torch.rand(rows.shape, generator=generator, device=generator.device).to(rows.device)
     made = torch.where(some < 0.1, 0.0, drawn)
@@ -356,8 +360,11 @@ def perturbed_state(
         twin = tied_to(name, state, drawn)
         if twin is not None:
             drawn[name] = drawn[twin].clone()
-        elif tensor.is_floating_point() and (name in parameters or _is_running(name)):
-            values = _perturbed(name, tensor, generator, freedom)
+        elif is_inexact(tensor) and (name in parameters or _is_running(name)):
+            values = in_each_part(
+                lambda part: _perturbed(name, part, generator, freedom),  # noqa: B023 - called at once
+                tensor,
+            )
             drawn[name] = laid_out_like(values, tensor)
         else:
             drawn[name] = tensor.detach().clone()
@@ -368,7 +375,7 @@ def perturbed_state(
 def tied_to(name: str, state: Tensors, drawn: Tensors) -> str | None:
     """A tensor of equal, not constant values that was drawn before: one tensor under two names."""
     tensor = state[name]
-    if not tensor.is_floating_point() or tensor.numel() < 2 or observe(tensor).constant:
+    if not is_inexact(tensor) or tensor.numel() < 2 or _is_constant(tensor):
         return None
     alike = (
         other
@@ -378,6 +385,12 @@ def tied_to(name: str, state: Tensors, drawn: Tensors) -> str | None:
         and torch.equal(state[other], tensor)
     )
     return next(alike, None)
+
+
+def _is_constant(tensor: torch.Tensor) -> bool:
+    if tensor.is_complex():
+        return bool((tensor == tensor.reshape(-1)[0]).all())
+    return observe(tensor).constant
 
 
 def _is_running(name: str) -> bool:

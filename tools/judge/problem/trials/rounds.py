@@ -16,8 +16,8 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.memory_need import MADE_AHEAD_BYTES, bytes_of
+from kernelagent.tools.judge.problem.reference.expected import Expected
 from kernelagent.tools.judge.problem.reference.near_ties import NearTies
-from kernelagent.tools.judge.problem.reference.oracle import Expected
 from kernelagent.tools.judge.problem.trials.probes import Dropped
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise

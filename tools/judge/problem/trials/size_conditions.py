@@ -190,7 +190,11 @@ def _bound_once(scope: ast.AST, given: Collection[str]) -> dict[str, ast.expr]:
                 pairs = _pairs(target, value)
             case ast.Assign(targets=targets):
                 pairs = [(name, None) for target in targets for name in _names(target)]
-            case ast.AugAssign(target=target) | ast.For(target=target):
+            case (
+                ast.AugAssign(target=target)
+                | ast.For(target=target)
+                | ast.comprehension(target=target)
+            ):
                 # Twice: another value is bound already, or will be.
                 pairs = [(name, None) for name in _names(target) for _ in range(2)]
             case _:
@@ -287,7 +291,7 @@ class _Bound(ast.NodeTransformer):
         return result
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        value = self._bound.get(node.id)
+        value = self._bound.get(node.id) if isinstance(node.ctx, ast.Load) else None
         if value is None or self._depth == _DEEPEST or _is_size(value):
             return node
         self._depth += 1

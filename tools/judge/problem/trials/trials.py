@@ -10,33 +10,29 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map_only
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.tables.probes import AT_THE_END, PROBE, names_in
+from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact
 from kernelagent.tools.calls.torch_dtypes import RANGE_OF_FLOAT32
-from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
+from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden, name_of_input
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.reference.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.reference.conversions import defined_as_in
-from kernelagent.tools.judge.problem.reference.near_ties import near_ties_on_demand
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.reference.reached import reached
-from kernelagent.tools.judge.problem.trials.input_domain import (
-    fresh_like,
-    laid_out_like,
-    observe,
-    repeated_like,
-)
+from kernelagent.tools.judge.problem.trials.distinct_numbers import ORDER_SHOWS
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
-from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
-from kernelagent.tools.judge.problem.trials.planted import (
+from kernelagent.tools.judge.problem.trials.one_trial import pair, trial_on
+from kernelagent.tools.judge.problem.trials.other_signs import OtherSigns
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
+from kernelagent.tools.judge.problem.trials.planting.planted import (
     can_plant,
     is_elementwise,
     patterned_weights,
@@ -55,15 +51,16 @@ from kernelagent.tools.judge.problem.trials.probes import (
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
+from kernelagent.tools.judge.problem.trials.sequels import Sequel, nudged, with_sequel
 from kernelagent.tools.judge.verify.compare import compare
-from kernelagent.tools.judge.verify.compare.ties import index_rule, other_choices
 
 _SEEDS = 1 << 62
 _AS_THEY_ARE = nullcontext()
 _NEARLY_INFINITE = 1e30
 """Probes with larger float32 or bfloat16 outputs are weakened or dropped: an intermediate may overflow."""
-_NUDGED = 0.1
-"""Share of the elements that are drawn anew where nearly everything stays as it was."""
+_NEARLY_NOTHING = torch.finfo(torch.float32).tiny
+"""So are those with an output that is smaller in every element, and not zero: on the way there parts of a product may be
+infinite beside parts that are nothing, in one order of the factors and not in another."""
 Plan = tuple[tuple[str, tuple[str, ...]], ...]
 _WEIGHTS = ("given", "random", "positive", "nudged", "planted", "random")
 PLAN_AT_THE_END: Plan = (
@@ -75,7 +72,8 @@ PLAN_OF_A_TURN: Plan = PLAN_AT_THE_END[:AT_THE_END]
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
 WHERE_SIZES_SHOW: Plan = PLAN_OF_A_TURN[:2]
 """The calls that neighbouring input sets (same code, other sizes) are tested with."""
-Sequel = Literal["nudged", "nudged in place", "rearranged"]
+WITH_OTHER_SIGNS = ("random", "positive")
+"""The kinds of weights of which the few are of other signs as well."""
 _SEQUELS_IN: dict[int, Sequel] = {0: "nudged", 1: "nudged in place", 3: "rearranged"}
 """The rounds in which one call is followed by another with nearly the same inputs, or the same in other places."""
 _PATTERNED = ("row_patterns", "structures")
@@ -95,7 +93,8 @@ def draw(source: InputSource, *, constant: bool, seed: Callable[[], int] = fresh
     if not constant:
         return arguments
     generator = torch.Generator().manual_seed(seed())
-    return _pair(with_tensors(arguments, fresh_inputs(named_tensors(arguments), generator)))
+    given = named_tensors(arguments)
+    return pair(with_tensors(arguments, source.writes.legal(fresh_inputs(given, generator), given)))
 
 
 @in_rounds
@@ -116,6 +115,7 @@ def rounds(
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
     moves = False
     turns, of_weights = (count(secrets.randbelow(_SEEDS)) for _ in range(2))
+    signs = OtherSigns(parameters, torch.Generator().manual_seed(fresh_seed()))
     for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
         kept: tuple[str, ...] = ()
@@ -127,6 +127,8 @@ def rounds(
             weights, kept = perturbed.tensors, perturbed.kept
         if kind == "positive":
             weights = _of_one_sign(weights, parameters)
+        if kind in WITH_OTHER_SIGNS:
+            weights = with_other_signs(oracle, sources, signs, weights, constant=constant)
         if kind == "planted":
             tried = planted_weights(oracle.given_weights, parameters, literals, generator)
             weights = with_an_answer(oracle, sources, tried, constant=constant)
@@ -188,8 +190,9 @@ def with_an_answer(
     tried: Iterable[Mapping[str, torch.Tensor]],
     *,
     constant: bool,
+    otherwise: Mapping[str, torch.Tensor] | None = None,
 ) -> Mapping[str, torch.Tensor]:
-    """The first weights under which the reference has an answer; else the given ones."""
+    """The first weights under which the reference has an answer; else `otherwise`, or the given ones."""
     oracle.use_weights(oracle.given_weights)
     usual = [draw(source, constant=constant) for source in sources]
     defined = defined_as_in(lambda: [oracle.eager(arguments) for arguments in usual])
@@ -204,77 +207,22 @@ def with_an_answer(
             continue
         if share_nonfinite(answers) == 0 and is_known(answers, exact, answers, {}):
             return weights
-    return oracle.given_weights
+    return oracle.given_weights if otherwise is None else otherwise
 
 
-def trial_on(
+def with_other_signs(
     oracle: Oracle,
-    input_set: str,
-    probe: str,
-    arguments: Arguments,
-    natural_rms: Mapping[str, float],
-    generator: torch.Generator,
-) -> Trial:
-    """The reference's answer to one call under the weights in use."""
-    expected = oracle.expect(arguments)
-    tensors = named_tensors(arguments) | state_tensors(oracle.weights)
-    reference = reference_by_name(oracle, arguments)
-    compared = compare.Expected(
-        eager=expected.output,
-        oracle64=expected.output64,
-        natural_rms=natural_rms,
-        index_ok=index_rule(oracle, arguments),
-        otherwise=other_choices(oracle, arguments),
-        measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
-        by_slices=probe == "natural",
-    )
-    state_noise = noise_on_demand(
-        _state_by_name(oracle, arguments, tuple(expected.state64)),
-        tensors,
-        dict(expected.state64),
-        generator,
-    )
-    ties = near_ties_on_demand(reference, tensors, expected.output64, generator)
-    return Trial(
-        input_set, probe, arguments, expected, compared, reference, state_noise=state_noise,
-        near_ties=ties if expected.in_float64 else None,
-    )  # fmt: skip
-
-
-STATE = "state."
-"""Stands before the name of a parameter or buffer where it is named beside arguments."""
-
-
-def state_tensors(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Weights under names that no argument has."""
-    return {STATE + name: tensor for name, tensor in weights.items()}
-
-
-def reference_by_name(
-    oracle: Oracle, arguments: Arguments
-) -> Callable[[Mapping[str, torch.Tensor]], Any]:
-    """The float64 reference as a function of named inputs and weights; what is not named is kept."""
-    in_use = oracle.weights
-
-    def answer(tensors: Mapping[str, torch.Tensor]) -> Any:
-        weights = {name: tensors.get(STATE + name, tensor) for name, tensor in in_use.items()}
-        return oracle.with_weights(weights, _pair(with_tensors(arguments, tensors)))
-
-    return answer
-
-
-def _state_by_name(
-    oracle: Oracle, arguments: Arguments, entries: tuple[str, ...]
-) -> Callable[[Mapping[str, torch.Tensor]], Any]:
-    """The same of what it leaves in these entries of its state."""
-    in_use = oracle.weights
-
-    def left(tensors: Mapping[str, torch.Tensor]) -> Any:
-        weights = {name: tensors.get(STATE + name, tensor) for name, tensor in in_use.items()}
-        given = _pair(with_tensors(arguments, tensors))
-        return oracle.state_with_weights(weights, given, entries)
-
-    return left
+    sources: Sequence[InputSource],
+    signs: OtherSigns,
+    weights: Mapping[str, torch.Tensor],
+    *,
+    constant: bool,
+) -> Mapping[str, torch.Tensor]:
+    """The weights with the signs of few-element ones flipped, as far as the reference has an answer."""
+    tried = signs.tried(oracle.given_weights, weights)
+    if not tried:
+        return weights
+    return with_an_answer(oracle, sources, tried, constant=constant, otherwise=weights)
 
 
 def _at_other_sizes(
@@ -303,24 +251,31 @@ def _of_source(
 ) -> Iterator[Trial | Dropped]:
     natural = draw(source, constant=constant)
     right = oracle.in_float64_or_eager(natural)
-    scale, usual = compare.scales_of(right), share_nonfinite(right)
     given: list[Any] = []
     defined = defined_as_in(lambda: given.append(oracle.eager(natural)))
     kinds = {n: t.dtype for n, t in compare.leaves(given[0]) if _has_range_of_float32(t)}
+    has_halves = any(_is_half(leaf) for _, leaf in compare.leaves(given[0]))
+    leaves = [leaf for _, leaf in compare.leaves(right) if isinstance(leaf, torch.Tensor)]
+    scale, usual = compare.scales_of(right), share_nonfinite(_beyond_half(leaves, given[0]))
+
+    own = named_tensors(natural)
+
+    def with_(tensors: Mapping[str, torch.Tensor]) -> Arguments:
+        return pair(with_tensors(natural, source.writes.legal(tensors, own)))
 
     def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
         with defined:
-            answer = oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
-        return _beyond_float32(answer, kinds)
+            answer = _beyond_float32(oracle.in_float64_or_eager(with_(tensors)), kinds)
+            return _beyond_half(answer, oracle.eager(with_(tensors))) if has_halves else answer
 
     def eager(tensors: Mapping[str, torch.Tensor]) -> Any:
         with defined:
-            return oracle.eager(_pair(with_tensors(natural, tensors)))
+            return oracle.eager(with_(tensors))
 
     def exact(
         tensors: Mapping[str, torch.Tensor], /, steps: AbstractContextManager[Any] = _AS_THEY_ARE
     ) -> Any:
-        arguments = _pair(with_tensors(natural, tensors))
+        arguments = with_(tensors)
         with steps:
             answer = oracle.in_float64_or_eager(arguments)
         return below_overflow(answer)
@@ -329,6 +284,9 @@ def _of_source(
     def elementwise() -> bool:
         return is_elementwise(named_tensors(natural), exact)
 
+    if source.writes.along:
+        called = partial(name_of_input, oracle.module, source.full)
+        yield Dropped("repeats", source.writes.said(called))
     for at, name in enumerate(probes):
         moved = near = None
         if name == "natural":
@@ -346,10 +304,10 @@ def _of_source(
             )  # fmt: skip
             if isinstance(made, Dropped):
                 # Of many patterns, some have no answer: what was not asked of them is no news.
-                if name not in (*_PATTERNED, "beside_numbers"):
+                if name not in (*_PATTERNED, "beside_numbers", "ends"):
                     yield made
                 continue
-            arguments = _pair(with_tensors(natural, made.tensors))
+            arguments = with_(made.tensors)
             moved, near = made.moved, made.near
         else:
             fresh = named_tensors(draw(source, constant=constant))
@@ -357,8 +315,11 @@ def _of_source(
             if isinstance(probe, Dropped):
                 yield probe
                 continue
-            arguments = _pair(with_tensors(natural, probe.tensors))
+            arguments = with_(probe.tensors)
         try:
+            if name != "natural" and oracle.order_of_writes_shows(arguments):
+                yield Dropped(name, ORDER_SHOWS)
+                continue
             trial = trial_on(oracle, source.name, name, arguments, scale, generator)
         except ProblemError:
             if name == "natural":
@@ -370,94 +331,54 @@ def _of_source(
         trial = replace(trial, compared=compared)
         if sequel is not None and at == 0:
             with suppress(ProblemError):
-                trial = _with_sequel(oracle, trial, scale, generator, sequel)
+                another = partial(draw, source, constant=constant)
+                trial = with_sequel(oracle, trial, scale, generator, sequel, another)
         yield trial
 
 
 def _has_range_of_float32(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.dtype in RANGE_OF_FLOAT32
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in (*RANGE_OF_FLOAT32, torch.complex64)
 
 
-def _beyond_float32(answer: Any, names: Collection[str]) -> Any:
+def _is_half(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float16
+
+
+def _beyond_half(answer: list[Any], eager: Any) -> list[Any]:
+    """The float64 answer, infinite where fp16 has overflowed: a right kernel may round at other places on the way."""
+    ours = [leaf for _, leaf in compare.leaves(eager) if isinstance(leaf, torch.Tensor)]
+    return [
+        torch.where(own.isfinite(), leaf, torch.inf) if _is_half(own) else leaf
+        for own, leaf in zip(ours, answer, strict=True)
+    ]
+
+
+def _beyond_float32(answer: Any, names: Collection[str]) -> list[Any]:
     """The float64 answer, infinite where float32 intermediates may well overflow on the way to it."""
     result = dict(compare.leaves(answer))
     return [
-        torch.where(leaf.abs() > _NEARLY_INFINITE, torch.inf, leaf) if name in names else leaf
+        _infinite_where_unsure(leaf) if name in names else leaf
         for name, leaf in result.items()
         if isinstance(leaf, torch.Tensor)
     ]
+
+
+def _infinite_where_unsure(leaf: torch.Tensor) -> torch.Tensor:
+    size = leaf.abs()
+    # Of 8 bits torch compares none, and none is so small.
+    wide = leaf.element_size() > 1 and size.numel() > 0
+    if wide and 0 < float(size.max()) < _NEARLY_NOTHING:
+        return torch.full_like(leaf, torch.inf)
+    return torch.where(size > _NEARLY_INFINITE, torch.inf, leaf)
 
 
 def below_overflow(answer: Any) -> Any:
     """The same tree, infinite where an intermediate in float32 may well overflow on the way to it."""
     return tree_map_only(
         torch.Tensor,
-        lambda t: (
-            torch.where(t.abs() > _NEARLY_INFINITE, torch.inf, t) if t.is_floating_point() else t
-        ),
+        lambda t: _infinite_where_unsure(t) if is_inexact(t) else t,
         answer,
     )
-
-
-def _with_sequel(
-    oracle: Oracle,
-    trial: Trial,
-    scale: Mapping[str, float],
-    generator: torch.Generator,
-    sequel: Sequel,
-) -> Trial:
-    """Nothing is loaded in between, so the reference goes on from the state it left."""
-    start = oracle.weights
-    oracle.use_weights(trial.expected.state)
-    fresh = named_tensors(trial.arguments)
-    changed = (
-        rearranged(fresh, generator) if sequel == "rearranged" else nudged(fresh, fresh, generator)
-    )
-    arguments = _pair(with_tensors(trial.arguments, changed))
-    try:
-        then = trial_on(oracle, trial.input_set, trial.probe, arguments, scale, generator)
-    finally:
-        oracle.use_weights(start)
-    return replace(trial, then=replace(then, in_place=sequel == "nudged in place"))
-
-
-def nudged(
-    tensors: Mapping[str, torch.Tensor], names: Iterable[str], generator: torch.Generator
-) -> dict[str, torch.Tensor]:
-    """Redraw some elements of the named floating tensors, never the first, which a cache key may be built from."""
-    changed = dict(tensors)
-    for name in names:
-        tensor = tensors[name]
-        if not tensor.is_floating_point() or tensor.numel() < 2:
-            continue
-        fresh = fresh_like(tensor, generator)
-        if torch.equal(fresh, tensor):
-            # Redrawing a constant tensor gives the same values.
-            fresh = perturbed_state({name: tensor}, (name,), generator).tensors[name]
-        some = torch.rand(tensor.numel(), generator=generator) < _NUDGED
-        some[torch.randint(1, tensor.numel(), (1,), generator=generator)] = True
-        some[0] = False
-        where = some.reshape(tensor.shape).to(tensor.device)
-        changed[name] = repeated_like(torch.where(where, fresh, tensor), tensor)
-    return changed
-
-
-def rearranged(
-    tensors: Mapping[str, torch.Tensor], generator: torch.Generator
-) -> dict[str, torch.Tensor]:
-    """The same numbers in other places, but for the first: sums and extremes, which a cache key may be, stay."""
-    changed = dict(tensors)
-    for name, tensor in tensors.items():
-        if not tensor.is_floating_point() or tensor.numel() < 2:
-            continue
-        # Rows of probabilities, masks and the like would be none any more.
-        if observe(tensor).kind not in ("real", "positive"):
-            continue
-        order = 1 + torch.randperm(tensor.numel() - 1, generator=generator)
-        flat = tensor.detach().reshape(-1)
-        moved = torch.cat([flat[:1], flat[order.to(tensor.device)]]).reshape(tensor.shape)
-        changed[name] = laid_out_like(moved, tensor)
-    return changed
 
 
 def _of_one_sign(
@@ -466,13 +387,8 @@ def _of_one_sign(
     """Matrices without a negative element: their sums do not cancel, so that lost digits show."""
     chosen = set(parameters)
     return {
-        name: tensor.abs()
-        if name in chosen and tensor.dim() > 1 and tensor.is_floating_point()
+        name: in_each_part(torch.abs, tensor).to(tensor.dtype)
+        if name in chosen and tensor.dim() > 1 and is_inexact(tensor)
         else tensor
         for name, tensor in weights.items()
     }
-
-
-def _pair(value: Any) -> Arguments:
-    args, kwargs = value
-    return args, kwargs

@@ -7,11 +7,13 @@ it is told, as all that lies beyond the user's own inputs is (`variation`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.problem.trials.input_domain import (
     Domain,
     Tensors,
@@ -21,6 +23,9 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
 
 _MOST_TENSORS = 6
 """Of each property, so that a module of many inputs is judged in the same time."""
+_MOST_SIZED = 2
+"""Weights that become larger or smaller, each by itself."""
+_LARGER = 10.0
 _MOST_OTHERS = 2
 """Weights and buffers whose elements an input is made equal to."""
 _QUARTERS = 4
@@ -29,11 +34,14 @@ _OCTAVES = 13.0
 """Magnitudes go up and down by so many powers of two: to about eight thousand times, and as far down."""
 _FADES = 40.0
 """Along a dimension they fall by so many: what is kept of a loud beginning hides a quiet end."""
+_TINY = 1e-8
+"""Of the natural size: above it, what the numbers of the reference tell apart is tried in the judged calls."""
+_LAST_BITS = 12
+_FEW_VALUES = 4
 _SHARE = 0.25
 _EQUAL_EVERY = 5
 _FEWEST = 8
 """Elements; of fewer a property may be chance."""
-_INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
 @dataclass(frozen=True)
@@ -52,17 +60,32 @@ class Unlike:
     """What `held` speaks of besides, as `{other}`."""
 
 
-def unlike(natural: Tensors, state: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
+def unlike(
+    natural: Tensors,
+    state: Tensors,
+    generator: torch.Generator,
+    constants: Sequence[float] = (),
+) -> Iterator[Unlike]:
     """Each property that a drawn input has, with the input without it; the others as they were drawn.
 
-    `state`: the weights and buffers.
+    `state`: the weights and buffers; `constants`: the reference's own numbers.
     """
     names = _some_floating(natural, generator)
-    makers = (_fractions, _signs, _sums, _single_numbers, _elements, _rows, _offsets, _fading)
+    tiny = partial(_tiny_rows, constants)
+    makers: tuple[_Maker, ...] = (
+        _fractions,
+        _counts,
+        _signs,
+        _sums,
+        _single_numbers,
+        *_OF_SIZES,
+        tiny,
+        _nearly_equal,
+    )
     yield from _without(makers, natural, names, generator)
     own = {name: t for name, t in natural.items() if t.is_floating_point() and t.numel()}
     kept = [n for n, t in state.items() if t.is_floating_point() and t.numel() > 1 and n not in own]
-    for name in names:
+    for name in (n for n in names if n in own):
         for other in [*[n for n in own if n != name][:_MOST_OTHERS], *kept[:_MOST_OTHERS]]:
             made_equal = _equal(natural[name], own.get(other, state.get(other)), generator)
             if made_equal is not None:
@@ -78,17 +101,16 @@ def unlike(natural: Tensors, state: Tensors, generator: torch.Generator) -> Iter
 
 
 def unlike_weights(parameters: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
-    """Parameters without a property that all of their draws have, as training may leave them; one in each.
-
-    Their sizes are other ones in the judged calls already.
-    """
+    """Parameters without a property that all of their draws have, as training may leave them; one in each."""
     names = _some_floating(parameters, generator)
-    yield from _without((_fractions, _signs, _sums), parameters, names, generator)
+    makers = (_patterns, _fractions, _signs, _signs_of_few, _sums)
+    yield from _without(makers, parameters, names, generator)
+    yield from _without((_ten_times, _elements), parameters, names[:_MOST_SIZED], generator)
 
 
 def _some_floating(tensors: Tensors, generator: torch.Generator) -> list[str]:
     """Names in a drawn order, so that none of many is always left out."""
-    names = [name for name, t in tensors.items() if t.is_floating_point() and t.numel()]
+    names = [name for name, t in tensors.items() if is_inexact(t) and t.numel()]
     order = torch.randperm(len(names), generator=generator).tolist()
     return [names[at] for at in order[:_MOST_TENSORS]]
 
@@ -98,47 +120,12 @@ def _without(
 ) -> Iterator[Unlike]:
     for make in makers:
         for name in names:
+            if tensors[name].is_complex() and make not in _OF_COMPLEX:
+                continue
             seen = observe(tensors[name])
             for values, (word, held, tried) in make(tensors[name], seen, generator):
                 changed = laid_out_like(values.to(tensors[name].dtype), tensors[name])
                 yield Unlike(word, held, tried, name, {name: changed})
-
-
-def smaller_integers(
-    tensor: torch.Tensor, least: int, generator: torch.Generator
-) -> torch.Tensor | None:
-    """A quarter of them from `least` to below the smallest; None where none lie there."""
-    if tensor.dtype not in _INTEGERS or tensor.numel() == 0 or int(tensor.min()) <= least:
-        return None
-    drawn = torch.randint(least, int(tensor.min()), tensor.shape, generator=generator)
-    return _put_among(tensor, drawn, generator)
-
-
-def larger_integers(
-    tensor: torch.Tensor, factor: float, generator: torch.Generator
-) -> torch.Tensor | None:
-    """A quarter of them up to `factor` times the largest; None where their type has none so large."""
-    if tensor.dtype not in _INTEGERS or tensor.numel() == 0:
-        return None
-    high = int(tensor.max())
-    most = math.ceil(max(high, 1) * factor)
-    if high < 0 or most > torch.iinfo(tensor.dtype).max:
-        return None
-    # Each size as likely as any other, so that what lies just above the draws is tried in the same call.
-    octaves = math.log2((most + 1) / (high + 1)) * torch.rand(
-        tensor.shape, generator=generator, dtype=torch.float64
-    )
-    drawn = ((high + 1) * torch.exp2(octaves)).to(torch.int64).clamp(high + 1, most)
-    return _put_among(tensor, drawn, generator)
-
-
-def _put_among(
-    tensor: torch.Tensor, drawn: torch.Tensor, generator: torch.Generator
-) -> torch.Tensor:
-    places = torch.rand(tensor.shape, generator=generator) < _SHARE
-    places.view(-1)[int(torch.randint(tensor.numel(), (), generator=generator))] = True
-    values = torch.where(places.to(tensor.device), drawn.to(tensor), tensor)
-    return laid_out_like(values, tensor)
 
 
 _Words = tuple[str, str, str]
@@ -150,6 +137,8 @@ _SIZED = frozenset({"real", "positive"})
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.detach().resolve_conj()
     return tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
 
 
@@ -166,6 +155,23 @@ def _fractions(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -
     yield moved, ("fractions", "holds whole numbers only", "fractions between them")
 
 
+def _counts(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    """Larger whole numbers among those of a few values; what holds zero and one is a mask, and stays one."""
+    if seen.kind != "observed" or tensor.numel() < _FEWEST or seen.high <= 1:
+        return
+    values = _wide(tensor)
+    octaves = _octaves(tensor, values)
+    # Each size as likely as any other.
+    larger = (seen.high + 1) * torch.exp2(octaves * _drawn(values, generator)).round()
+    few = _drawn(values, generator) < _SHARE
+    words = (
+        "larger_integers",
+        "holds no larger numbers than your draws",
+        f"whole ones up to {2**octaves:.0f} times as large",
+    )
+    yield torch.where(few, larger, values), words
+
+
 def _signs(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     if seen.kind not in _OPEN or tensor.numel() < _FEWEST or seen.low * seen.high < 0:
         return
@@ -175,6 +181,27 @@ def _signs(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _M
     values = _wide(tensor)
     flipped = torch.where(_drawn(values, generator) < 0.5, -values, values)
     yield flipped, ("signs", f"holds no {sign} numbers", f"{sign} ones among them")
+
+
+def _patterns(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    """A triangle of ones, an identity, one tap of a kernel: whatever draws keep of it, a step of training does not."""
+    if seen.kind in _OPEN or tensor.numel() < _FEWEST or seen.constant:
+        return
+    values = _wide(tensor)
+    few = len({*values.reshape(-1)[: 1 << 16].tolist()}) <= _FEW_VALUES
+    if not few or not bool((values == 0).any()):
+        return
+    size = values.abs().max()
+    moved = values + 0.5 * size * (2 * _drawn(values, generator) - 1)
+    words = ("patterns", "holds a few numbers in places that never change", "any numbers near them")
+    yield moved, words
+
+
+def _signs_of_few(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
+    """All of them: of a weight it is no chance that so few have one sign."""
+    if seen.kind in _OPEN and tensor.numel() < _FEWEST and seen.low * seen.high > 0:
+        sign = "negative" if seen.high > 0 else "positive"
+        yield -_wide(tensor), ("signs", f"holds no {sign} numbers", f"{sign} ones")
 
 
 def _sums(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
@@ -214,6 +241,13 @@ def _elements(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) ->
     yield torch.where(few, values * factors, values), _sized(octaves, "single elements")
 
 
+def _ten_times(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
+    """As a weight becomes that training has made sure."""
+    if seen.kind in _SIZED and seen.scale > 0:
+        words = "magnitudes", "is as large as your draws are", f"{_LARGER:.0f} times that"
+        yield _wide(tensor) * _LARGER, words
+
+
 def _rows(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     if seen.kind not in _SIZED or seen.scale == 0 or tensor.dim() == 0:
         return
@@ -222,11 +256,52 @@ def _rows(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Ma
     yield values * _for_rows(values, octaves, generator), _sized(octaves, "whole rows")
 
 
+def _tiny_rows(
+    constants: Sequence[float], tensor: torch.Tensor, seen: Domain, generator: torch.Generator
+) -> _Made:
+    """Rows about as small as the smallest numbers of the reference, which it may add to a norm."""
+    if seen.kind not in _SIZED or seen.scale == 0 or tensor.dim() == 0:
+        return
+    least = math.sqrt(torch.finfo(torch.float32).tiny) * _LARGER
+    small = [n for n in constants if least <= n < _TINY * seen.scale]
+    if not small or torch.finfo(tensor.dtype).tiny > least:
+        return
+    values = _wide(tensor)
+    shape = (*values.shape[:-1], 1)
+    sizes = torch.tensor(small)[torch.randint(len(small), shape, generator=generator)]
+    factors = sizes * torch.exp2(4 * torch.rand(shape, generator=generator) - 3)
+    rows = values.double().square().sum(-1, keepdim=True).sqrt().clamp_min(seen.scale * _TINY)
+    tried = f"rows whose norm is about {', '.join(f'{n:g}' for n in small[:3])}, as a number of your module is,"
+    yield (
+        values * (factors.to(values) / rows.to(values)),
+        ("magnitudes", "is as large as your draws are", tried),
+    )
+
+
+def _nearly_equal(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    """Elements of a row that differ from another of it in their last bits alone, as what is sorted or chosen may."""
+    if seen.kind not in _SIZED or seen.constant or tensor.dim() == 0 or tensor.shape[-1] < _FEWEST:
+        return
+    values = _wide(tensor)
+    columns = values.shape[-1]
+    from_ = torch.randint(columns, values.shape, generator=generator).to(values.device)
+    steps = torch.randint(-_LAST_BITS, _LAST_BITS + 1, values.shape, generator=generator)
+    eps = torch.finfo(tensor.dtype).eps
+    near = values.gather(-1, from_) * (1 + eps * steps.to(values))
+    chosen = _drawn(values, generator) < 0.5
+    words = (
+        "near_equals",
+        "has no elements in one row that differ in their last bits alone",
+        "rows with such",
+    )
+    yield torch.where(chosen, near, values), words
+
+
 def _offsets(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     if seen.kind != "real" or seen.scale == 0 or tensor.dim() == 0:
         return
     values = _wide(tensor)
-    octaves = _octaves(tensor, values) / 2
+    octaves = _octaves(tensor, values)
     shifts = seen.scale * _for_rows(values, octaves, generator)
     signs = 1 - 2 * (torch.rand(shifts.shape, generator=generator) < 0.5).to(shifts)
     words = (
@@ -251,6 +326,11 @@ def _fading(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
             yield values * falls.to(values), ("magnitudes", "is as large as your draws are", tried)
 
 
+_OF_SIZES: tuple[_Maker, ...] = (_elements, _rows, _offsets, _fading)
+_OF_COMPLEX: tuple[_Maker, ...] = (_single_numbers, _elements, _rows, _fading)
+"""What is said of sizes; complex numbers have no order."""
+
+
 def _sized(octaves: float, what: str) -> _Words:
     return (
         "magnitudes",
@@ -261,8 +341,8 @@ def _sized(octaves: float, what: str) -> _Words:
 
 def _octaves(tensor: torch.Tensor, values: torch.Tensor) -> float:
     """So many that the largest stays far from the end of the type's range."""
-    finite = values.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    largest = max(float(finite.abs().max()), torch.finfo(tensor.dtype).tiny)
+    finite = values.abs().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    largest = max(float(finite.max()), torch.finfo(tensor.dtype).tiny)
     room = torch.log2(torch.tensor(torch.finfo(tensor.dtype).max / largest, dtype=torch.float64))
     return max(0.0, min(_OCTAVES, float(room) / 2))
 

@@ -6,7 +6,7 @@ what never changed is compared at every call of the emitted module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import torch
@@ -20,22 +20,28 @@ EXTREMES: Mapping[Extreme, str] = {
     "largest": "the largest and the smallest numbers of their type",
     "zero": "zeros",
 }
-_FREE = ("real", "positive")
+FREE = ("real", "positive")
+BOUND = ("simplex", "log_simplex", "observed", "fixed")
+"""Kinds whose numbers are bound to each other or to a few values: probabilities, counts, masks that are added."""
 _EVERY = 7
 """One row in so many holds an extreme value, and always one."""
 
 
 def with_extremes(
-    tensors: Tensors, kind: Extreme, generator: torch.Generator
+    tensors: Tensors, kind: Extreme, generator: torch.Generator, of: Collection[str] = FREE
 ) -> dict[str, torch.Tensor]:
-    """The tensors with a few elements of the free floating ones exchanged; empty where there are none."""
+    """The tensors with a few elements of the floating ones of these kinds exchanged; empty where there are none."""
     result = dict(tensors)
     some = False
     for name, tensor in tensors.items():
+        if tensor.is_complex() and tensor.numel():
+            some = True
+            result[name] = laid_out_like(_with_complex_extremes(tensor, kind, generator), tensor)
+            continue
         if (
             not tensor.is_floating_point()
             or not tensor.numel()
-            or observe(tensor).kind not in _FREE
+            or observe(tensor).kind not in of
             or (kind == "infinity" and not _has_infinity(tensor.dtype))
         ):
             continue
@@ -54,6 +60,26 @@ def with_extremes(
             _forbid(flat.view(rows, columns), order[len(chosen) :][: len(chosen)], generator)
         result[name] = laid_out_like(flat.reshape(tensor.shape), tensor)
     return result if some else {}
+
+
+def _with_complex_extremes(
+    tensor: torch.Tensor, kind: Extreme, generator: torch.Generator
+) -> torch.Tensor:
+    """In the real part, in the imaginary part, or in both."""
+    whole = tensor.detach().resolve_conj().clone(memory_format=torch.contiguous_format)
+    parts = torch.view_as_real(whole).view(-1, 2)
+    values = _extreme(kind, parts.dtype)
+    places = torch.randperm(len(parts), generator=generator)[: max(1, len(parts) // _EVERY)]
+    put = torch.tensor([values[at // 3 % len(values)] for at in range(len(places))])
+    begun = int(torch.randint(3, (), generator=generator))
+    which = (torch.arange(len(places)) + begun) % 3
+    if kind == "largest":
+        # The modulus of two of the largest is none of their type.
+        put = torch.where(which == 2, put / 2, put)
+    for part in range(2):
+        chosen = which != part
+        parts[places[chosen].to(parts.device), part] = put[chosen].to(parts)
+    return whole
 
 
 def _forbid(values: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> None:

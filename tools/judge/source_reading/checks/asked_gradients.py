@@ -84,7 +84,7 @@ class AskedGradients(Flow):
 
     def _only_makes(self, node: ast.If, scope: Scope) -> bool:
         """Whether a gradient is made there where it is asked for, or the call ends where none is."""
-        if node.orelse:
+        if not all(map(_assigns_none, node.orelse)):
             return False
         if isinstance(node.test, ast.UnaryOp):
             return all(map(_returns_none, node.body))
@@ -96,6 +96,11 @@ class AskedGradients(Flow):
         return any(
             self.carries(part, scope) for part in ast.walk(node.test) if isinstance(part, ast.expr)
         )
+
+
+def _assigns_none(node: ast.stmt) -> bool:
+    """`gradient = None`: as much is said where nothing is."""
+    return isinstance(node, ast.Assign) and _is_none(node.value)
 
 
 def _returns_none(node: ast.stmt) -> bool:

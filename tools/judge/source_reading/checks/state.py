@@ -6,18 +6,20 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, DUNDERS
+from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES
 from kernelagent.tools.judge.source_reading.checks.kernel_writes import handed, written_parameters
 from kernelagent.tools.judge.source_reading.checks.lasting import Lasting, is_of_record
+from kernelagent.tools.judge.source_reading.checks.logs import Logs, given_to
+from kernelagent.tools.judge.source_reading.checks.overrides import (
+    MODULE_METHODS,
+    is_override,
+    names_bound,
+)
 from kernelagent.tools.judge.source_reading.checks.shared import Shared
 from kernelagent.tools.judge.source_reading.following.bindings import bound_name, is_bound
 from kernelagent.tools.judge.source_reading.following.classes import is_module, kind_of
 from kernelagent.tools.judge.source_reading.following.constructing import CONSTRUCTORS
-from kernelagent.tools.judge.source_reading.following.given_by_torch import (
-    OF_A_FUNCTION,
-    Contexts,
-    makes_again,
-)
+from kernelagent.tools.judge.source_reading.following.given_by_torch import Contexts, makes_again
 from kernelagent.tools.judge.source_reading.following.kept_functions import KeptFunctions
 from kernelagent.tools.judge.source_reading.following.lifetimes import Lifetimes
 from kernelagent.tools.judge.source_reading.following.names import (
@@ -38,23 +40,10 @@ _CHANGES_A_CONTAINER = frozenset(
     "__setitem__ __delitem__ difference_update intersection_update".split()
 )
 _DISPLAYS = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp | ast.Tuple
-_ITS_OWN = frozenset({"__init__", "forward", "training"})
-MODULE_METHODS = frozenset(
-    """
-    T_destination _apply _call_impl _compiled_call_impl _get_backward_hooks _get_backward_pre_hooks _get_name _load_from_state_dict
-    _maybe_warn_non_full_backward_hook _named_members _register_load_state_dict_pre_hook _register_state_dict_hook
-    _replicate_for_data_parallel _save_to_state_dict _slow_forward _version _wrapped_call_impl add_module apply bfloat16 buffers
-    call_super_init children compile cpu cuda double dump_patches eval extra_repr float get_buffer get_extra_state get_parameter
-    get_submodule half ipu load_state_dict modules mtia named_buffers named_children named_modules named_parameters parameters
-    register_backward_hook register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook
-    register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module
-    register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule
-    share_memory state_dict to to_empty train type xpu zero_grad
-    _parameters _buffers _modules _non_persistent_buffers_set _backward_hooks _forward_hooks _forward_pre_hooks
-    _state_dict_hooks _state_dict_pre_hooks _load_state_dict_pre_hooks _load_state_dict_post_hooks _is_full_backward_hook
-    """.split()
+_TENSORS_OF_MODULES = frozenset(
+    f"torch.nn.{module}{kind}" for module in ("", "parameter.") for kind in ("Parameter", "Buffer")
 )
-"""What torch and its users call of a module, besides its constructor and its forward."""
+_ITS_OWN = frozenset({"__init__", "forward", "training"})
 
 
 _MISSING_IN_REPLICAS = frozenset(
@@ -93,9 +82,11 @@ class State:
 
     def read(self, tree: ast.Module) -> Iterator[Remark]:
         """Every write that outlives its call, one for each line and kind."""
+        self._logs = Logs.of(tree, self._names)
         self._contexts = Contexts(tree, self._names)
         self._made_again = makes_again(tree)
         parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._parents = parents
         self._shared = Shared(tree, self._names, self._lives, self._written, self._plain, parents)
         for node, code in KeptFunctions(self._names, self._lives, self._plain, parents).found():
             self._remarks.add(node, code)
@@ -114,6 +105,10 @@ class State:
         name = bound_name(node)
         if name is not None:
             self._name(name, node, where)
+        if (line := self._logs.line(node)) is not None:
+            for given in given_to(line):
+                self._visit(given, where)
+            return
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._function(node, where)
@@ -248,7 +243,7 @@ class State:
         elif (
             (where.later or name not in ATTRIBUTES | {"requires_grad"})
             and not (fresh and name in ATTRIBUTES)
-            and not self._nests_empty_parts(base, name, where)
+            and not self._fills_empty_parts(base, name, where)
         ):
             self._remarks.add(shown, "changes_others")
         elif where.later and name != "data" and not self._is_new_part(base, where):
@@ -265,26 +260,36 @@ class State:
             for b in bindings
         )
 
-    def _nests_empty_parts(self, base: ast.expr, name: str, where: _Where) -> bool:
-        """Whether a constructor gives an empty part of its own another: `self.a = nn.Module()`, then `self.a.b = nn.Module()`."""
+    def _fills_empty_parts(self, base: ast.expr, name: str, where: _Where) -> bool:
+        """Whether a constructor gives an empty part of its own another, or a parameter: `self.a = nn.Module()`, then
+        `self.a.b = nn.Module()` or `self.a.weight = nn.Parameter(w)`."""
         first = base
         while isinstance(first, ast.Attribute):
             first = first.value
         if where.later or not isinstance(first, ast.Name) or first.id != where.new:
             return False
         given = ast.unparse(base)
-        return all(self._are_empty(text, where) for text in (given, f"{given}.{name}"))
+        own = f"{given}.{name}"
+        return self._are_empty(given, where) and (
+            self._are_empty(own, where) or self._are_tensors(own, where)
+        )
 
     def _are_empty(self, text: str, where: _Where) -> bool:
-        values = [
-            node.value
-            for node in ast.walk(where.scope.node)
-            if isinstance(node, ast.Assign) and text in map(ast.unparse, node.targets)
-        ]
+        values = _given_to(text, where)
         return bool(values) and all(
             isinstance(value, ast.Call)
             and not (value.args or value.keywords)
             and self._names.paths(value.func, where.scope) == {"torch.nn.Module"}
+            for value in values
+        )
+
+    def _are_tensors(self, text: str, where: _Where) -> bool:
+        """Whether all that is given to it is a parameter or buffer made there."""
+        values = _given_to(text, where)
+        return bool(values) and all(
+            isinstance(value, ast.Call)
+            and bool(paths := self._names.paths(value.func, where.scope))
+            and paths <= _TENSORS_OF_MODULES
             for value in values
         )
 
@@ -307,7 +312,9 @@ class State:
         elif name is not None:
             self._asks_for_parts(node.args[0], name, node, where)
         if isinstance(called, ast.Attribute):
-            changes = self._changes(called.value, called.attr, where)
+            changes = self._changes(called.value, called.attr, where) and not (
+                called.attr == "sort" and self._is_taken_apart(node)
+            )
         else:
             changes = name is not None and self._changes(node.args[0], name, where)
         if changes or self._writes_an_argument(node, where):
@@ -328,6 +335,16 @@ class State:
         else:
             stays = _is_in_place(name) and self._outlives(base, where)
         return stays and not self._lives.is_followed(base, where.scope)
+
+    def _is_taken_apart(self, node: ast.Call) -> bool:
+        """Whether its answer is: that of a list's `sort` is None, which has no parts, and a tensor's is made then."""
+        parent = self._parents.get(node)
+        match parent:
+            case ast.Assign(targets=[ast.Tuple() | ast.List()], value=value):
+                return value is node
+            case ast.Attribute(value=value) | ast.Subscript(value=value):
+                return value is node
+        return False
 
     def _grows(self, target: ast.Name, value: ast.expr, where: _Where) -> bool:
         """Whether `target += value` changes what the name stands for, in place of giving the name another value."""
@@ -371,39 +388,21 @@ class State:
         if kind == "tensor":
             self._remarks.add(node.bases[0], "overrides")
         for part in node.body:
-            for name in _names_bound(part):
+            for name in names_bound(part):
                 if name == "__del__":
                     self._remarks.add(part, "acts_later")
-                elif _is_override(name, kind):
+                elif is_override(name, kind):
                     self._remarks.add(part, "overrides")
-
-
-def _is_override(name: str, kind: str) -> bool:
-    if name.startswith("__") and name.endswith("__"):
-        allowed = DUNDERS if kind == "plain" else {"__init__"}
-        return name not in allowed | {"__doc__", "__slots__", "__match_args__", "__constants__"}
-    if kind == "module":
-        return name in MODULE_METHODS
-    return kind == "function" and name not in OF_A_FUNCTION and name in ("apply", "vjp", "metadata")
-
-
-def _names_bound(node: ast.stmt) -> list[str]:
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return [node.name]
-        case ast.Assign():
-            return [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-        case ast.Import() | ast.ImportFrom():
-            return [a.asname or a.name for a in node.names]
-    return [
-        name
-        for child in ast.iter_child_nodes(node)
-        if isinstance(child, ast.stmt)
-        for name in _names_bound(child)
-    ]
 
 
 def _is_in_place(name: str) -> bool:
     return name.endswith("_") and not name.endswith("__") and not name.startswith("_")
+
+
+def _given_to(text: str, where: _Where) -> list[ast.expr]:
+    """What the function gives to the name or attribute that is written so."""
+    return [
+        node.value
+        for node in ast.walk(where.scope.node)
+        if isinstance(node, ast.Assign) and text in map(ast.unparse, node.targets)
+    ]

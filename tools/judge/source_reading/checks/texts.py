@@ -16,6 +16,8 @@ _SHOWS = frozenset({"str", "repr", "format"})
 _FORMATS = frozenset("0123456789.,<>^+- _#=eEfFgGdxXbos")
 """Characters of formats that do not make one character of another, as `c` and `%` do."""
 
+_ASSERTIONS = frozenset(f"triton.language.{name}" for name in ("static_assert", "device_assert"))
+
 
 class Texts:
     """Where one text makes text."""
@@ -25,14 +27,22 @@ class Texts:
         self._templates = any(_is_template(node) for node in _outside_of_messages(tree))
         self._plain = Plain(names, texts=True)
         self._numbers = Plain(names, texts=False)
+        self._in_messages: set[int] = set()
+        """Parts of what an assertion in a kernel says where it fails, which ends the compilation or the kernel."""
 
     def telling(self, node: ast.AST, scope: Scope) -> Iterator[ast.expr]:
         """The parts of a node of which text is made, or might be, and which may tell more than numbers."""
         if isinstance(node, Comprehension):
             scope = self._names.scopes[node]
         if isinstance(node, ast.Call):
+            paths = self._names.paths(node.func, scope)
+            if paths and paths <= _ASSERTIONS:
+                said = (*node.args[1:], *(k.value for k in node.keywords if k.arg == "msg"))
+                self._in_messages.update(id(part) for each in said for part in ast.walk(each))
             yield from self._of_call(node, scope)
         elif isinstance(node, ast.FormattedValue):
+            if id(node) in self._in_messages:
+                return
             if not (self._plain.holds(node.value, scope) and _is_ordinary(node.format_spec)):
                 yield node.value
         elif isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Mod):

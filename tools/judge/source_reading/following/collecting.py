@@ -26,6 +26,7 @@ _KERNEL_MAKERS = frozenset({"triton.jit", "triton.constexpr_function", "triton.r
 def collect(tree: ast.Module) -> Names:
     """The names of a text."""
     names = Names()
+    names.allow_for(sum(1 for _ in ast.walk(tree)))
     _Collector(names).module(tree)
     names.complete = True
     return names

@@ -15,7 +15,7 @@ from kernelagent.tools.judge.source_reading.following.names import Function, wri
 
 CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
 _CALLED_BY_TORCH = frozenset({"forward", "backward", "setup_context", "jvp", "vmap"})
-_BY_THE_JUDGE = "from_reference"
+BY_THE_JUDGE = "from_reference"
 """The class method that makes a module where its constructor's arguments are not known."""
 _AT_ONCE = frozenset({"apply", "isinstance", "issubclass"})
 """Calls that use a function or a class before they return."""
@@ -160,7 +160,7 @@ class _Places:
                 for number, function in self._functions.items()
                 if isinstance(function, ast.FunctionDef)
                 and function.name not in _CALLED_BY_TORCH
-                and (self.uses[function.name] & result or function.name == _BY_THE_JUDGE)
+                and (self.uses[function.name] & result or function.name == BY_THE_JUDGE)
             }
             grown = not more <= result
             result |= more
@@ -196,7 +196,7 @@ class _Places:
         name = function.name
         if name.startswith("__") or name in _CALLED_BY_TORCH or _is_generator(function):
             return False
-        return bool(self.uses[name]) or name == _BY_THE_JUDGE
+        return bool(self.uses[name]) or name == BY_THE_JUDGE
 
     def _is_within(self, name: str, places: set[int]) -> bool:
         waiting, seen = [name], {name}

@@ -172,13 +172,25 @@ class Lifetimes:
             for b, scope in self.names.attributes.get(name, ())
         )
 
-    def _holds_fresh(self, row: ast.expr, scope: Scope, seen: frozenset[int]) -> bool:
+    def _holds_fresh(
+        self,
+        row: ast.expr,
+        scope: Scope,
+        seen: frozenset[int],
+        rows_seen: frozenset[int] = frozenset(),
+    ) -> bool:
         """Whether the elements of a row are fresh too, as far as it is written out what it holds."""
+        self.names.spend()
+        # A row that is made from itself (`row = row + more`) holds what else is added.
+        if id(row) in rows_seen:
+            return True
+        rows_seen = rows_seen | {id(row)}
         if isinstance(row, ast.Name):
             home = scope.home(row.id)
             rows = [b for b in home.bindings[row.id] if isinstance(b, ast.expr)] if home else []
             return all(
-                isinstance(b, ast.Name) or self._holds_fresh(b, home or scope, seen) for b in rows
+                isinstance(b, ast.Name) or self._holds_fresh(b, home or scope, seen, rows_seen)
+                for b in rows
             )
         parts: list[ast.expr] = []
         match row:
@@ -187,13 +199,15 @@ class Lifetimes:
             case ast.Dict():
                 parts = row.values
             case ast.BinOp():
-                return all(self._holds_fresh(n, scope, seen) for n in (row.left, row.right))
+                return all(
+                    self._holds_fresh(n, scope, seen, rows_seen) for n in (row.left, row.right)
+                )
             case ast.Starred():
-                return self._holds_fresh(row.value, scope, seen)
+                return self._holds_fresh(row.value, scope, seen, rows_seen)
             case ast.Call():
                 given = [*row.args, *(keyword.value for keyword in row.keywords)]
                 return all(
-                    self._holds_fresh(part, scope, seen)
+                    self._holds_fresh(part, scope, seen, rows_seen)
                     and (self.is_fresh(part, scope, seen) or not self.may_be_written(part, scope))
                     for part in given
                 )

@@ -13,7 +13,9 @@ from typing import Literal
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-_MOST_STEPS = 300_000
+_MOST_STEPS = 300_000, 1_500_000
+"""Of a short text, and of any: a long one, as a package of kernels in one file, has more to follow."""
+_STEPS_PER_NODE = 60
 _DEEPEST_PATH = 12
 """Attributes of a path; `x = x.data` would lengthen one for ever."""
 
@@ -91,14 +93,20 @@ class Names:
     )
     stars: list[ast.ImportFrom] = field(default_factory=list)
     steps: int = 0
+    most_steps: int = _MOST_STEPS[0]
     complete: bool = False
     """Whether all of the text was seen: from then on an expression's meanings are final."""
     _known: dict[tuple[ast.expr, Scope], set[Meaning]] = field(default_factory=dict)
 
+    def allow_for(self, nodes: int) -> None:
+        """More steps where the text has very many nodes."""
+        least, most = _MOST_STEPS
+        self.most_steps = min(max(least, _STEPS_PER_NODE * nodes), most)
+
     def spend(self) -> None:
         """One step of following names; raises `TooIntricate` after very many."""
         self.steps += 1
-        if self.steps > _MOST_STEPS:
+        if self.steps > self.most_steps:
             raise TooIntricate
 
     def meanings(self, node: ast.expr, scope: Scope) -> set[Meaning]:

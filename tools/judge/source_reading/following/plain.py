@@ -35,6 +35,12 @@ _DTYPES = {row.name for row in FLOATS} | frozenset(
     "inf nan pi e".split()
 )
 
+_TRITONS = frozenset(
+    "int1 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float8e4nv float8e4b8 float8e4b15 float8e5 float8e5b16 "
+    "float16 bfloat16 float32 float64".split()
+)
+"""Triton's data types, as torch's are: nothing of their own."""
+
 
 class Plain:
     """Which expressions are numbers, shapes or data types, or rows of these; with `texts`, also those that are texts."""
@@ -172,5 +178,7 @@ class Plain:
 
 def _is_plain_path(path: str) -> bool:
     if path.startswith("torch.") and path.removeprefix("torch.") in _DTYPES:
+        return True
+    if path.startswith("triton.language.") and path.removeprefix("triton.language.") in _TRITONS:
         return True
     return path.startswith(_NUMBER_PATHS)

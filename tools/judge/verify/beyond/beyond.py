@@ -13,7 +13,7 @@ import torch
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.dynamic import names_of_inputs
+from kernelagent.tools.judge.problem.dynamic import name_of_input
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.steps.steps import single_step
@@ -22,17 +22,39 @@ from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.problem.trials.variation import (
+    BOUND,
     EXTREMES,
+    FREE,
     OUTSIDE,
+    Extreme,
     varied,
     with_extremes,
     with_integers_outside,
 )
-from kernelagent.tools.judge.verify.beyond.asking import Asked, ask, with_changed
+from kernelagent.tools.judge.verify.beyond.allowance import Allowance
+from kernelagent.tools.judge.verify.beyond.asking import (
+    TIMEOUT,
+    Asked,
+    ask,
+    with_changed,
+    without_end,
+)
 from kernelagent.tools.judge.verify.beyond.beyond_inputs import BeyondInputs
-from kernelagent.tools.judge.verify.beyond.unlike_inputs import UnlikeInputs
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.beyond.infinities import LONGEST_S as INFINITIES_LONGEST_S
+from kernelagent.tools.judge.verify.beyond.infinities import SECONDS as INFINITIES_S
+from kernelagent.tools.judge.verify.beyond.infinities import Infinities
+from kernelagent.tools.judge.verify.beyond.other_buffers import OtherBuffers
+from kernelagent.tools.judge.verify.beyond.searched_rows import LONGEST_S as SEARCH_LONGEST_S
+from kernelagent.tools.judge.verify.beyond.searched_rows import SECONDS as SEARCH_S
+from kernelagent.tools.judge.verify.beyond.searched_rows import SearchedRows
+from kernelagent.tools.judge.verify.beyond.shared_tensors import SharedTensors
+from kernelagent.tools.judge.verify.beyond.unlike_inputs import (
+    LONGEST_S,
+    SECONDS,
+    UnlikeInputs,
+)
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 Fixed = Mapping[tuple[str, str], str | None]
@@ -52,6 +74,7 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
         _extremes(context, process, findings, source, generator)
         _integers_outside(context, process, findings, source, generator)
         BeyondInputs(context, process, findings, generator).about(source)
+        SharedTensors(context, process, findings).about(source)
     fixed: dict[tuple[str, str], str | None] = {}
     for source in context.sources:
         never = [
@@ -59,8 +82,11 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
             for (of, name), value in findings.constant.items()
             if of == source.name and value is not None
         ]
+        holding = named_tensors(draw(source, constant=context.problem.constant_inputs))
         for name in never:
-            tried = _with_other_values(context, process, source, name, generator)
+            if name in holding and not holding[name].numel():
+                continue
+            tried = _with_other_values(context, process, findings, source, name, generator)
             if not isinstance(tried, str) and tried.wrong is None:
                 continue
             wrong = tried if isinstance(tried, str) else f"with others: {tried.wrong:.200}"
@@ -78,7 +104,18 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
                 f"{compared}",
             )
         _other_kinds(context, process, findings, source, generator, never)
-    UnlikeInputs(context, process, findings, generator).about_all()
+    if findings.kept_buffers:
+        others = OtherBuffers(context, process, findings, generator)
+        varied_ones = others.about(context.sources[0], findings.kept_buffers)
+        findings.keep_buffers([name for name in findings.kept_buffers if name not in varied_ones])
+    # The work of a GPU is no processor time.
+    by_work = context.device.kind == "virtual"
+    allowance = Allowance(SEARCH_S, SEARCH_LONGEST_S if by_work else SEARCH_S)
+    SearchedRows(context, process, findings, generator, allowance).about_all()
+    allowance = Allowance(INFINITIES_S, INFINITIES_LONGEST_S if by_work else INFINITIES_S)
+    Infinities(context, process, findings, generator, allowance).about_all()
+    allowance = Allowance(SECONDS, LONGEST_S if by_work else SECONDS)
+    UnlikeInputs(context, process, findings, generator, allowance).about_all()
     return fixed
 
 
@@ -99,11 +136,11 @@ def _other_kinds(
         if name in never or observe(tensor).kind in _PLAIN_KINDS:
             continue
         try:
-            tried = _with_other_values(context, process, source, name, generator, in_disorder=True)
+            tried = _with_other_values(
+                context, process, findings, source, name, generator, in_disorder=True
+            )
         except Rejected as refused:
-            if refused.reason.code != "timeout":
-                raise
-            tried = Asked("timeout", refused.reason.message)
+            tried = without_end(refused)
         if isinstance(tried, str) or tried.wrong is None:
             continue
         label = _argument(context, source, name)
@@ -113,7 +150,7 @@ def _other_kinds(
             f"mask that begins with its True); on values without it, which your module accepts, the candidate's "
             f"result differs from your module's: {tried.wrong:.200}",
         )
-        if tried.code == "timeout":
+        if tried.code == TIMEOUT:
             return
 
 
@@ -130,16 +167,20 @@ def _extremes(
     source: InputSource,
     generator: torch.Generator,
 ) -> None:
-    for kind, what in EXTREMES.items():
+    # In calls of their own: one NaN more hides what another would show.
+    bound: tuple[Extreme, ...] = ("nan", "infinity")
+    kinds = [*((kind, FREE) for kind in EXTREMES), *((kind, BOUND) for kind in bound)]
+    for kind, of in kinds:
+        what = EXTREMES[kind]
         natural = draw(source, constant=context.problem.constant_inputs)
-        tensors = with_extremes(named_tensors(natural), kind, generator)
+        tensors = with_extremes(named_tensors(natural), kind, generator, of)
         if not tensors:
-            return
+            continue
         arguments = with_changed(natural, tensors)
         if kind == "zero" and not _less_finite(context.oracle, arguments, natural):
             # The probes have zeros, wherever the right answer stays finite.
             continue
-        asked = ask(context, process, source, arguments, f"inputs with {what}")
+        asked = ask(context, process, findings, source, arguments, f"inputs with {what}")
         if asked is None or asked.wrong is None:
             continue
         if asked.code == "out_of_bounds":
@@ -174,7 +215,7 @@ def _integers_outside(
         if not tensors:
             return
         arguments = with_changed(natural, tensors)
-        asked = ask(context, process, source, arguments, f"integers of {number}")
+        asked = ask(context, process, findings, source, arguments, f"integers of {number}")
         if asked is None or asked.wrong is None:
             continue
         findings.disclose(
@@ -188,6 +229,7 @@ def _integers_outside(
 def _with_other_values(
     context: JudgeContext,
     process: CandidateProcess,
+    findings: Findings,
     source: InputSource,
     name: str,
     generator: torch.Generator,
@@ -209,12 +251,13 @@ def _with_other_values(
                 continue
         except ProblemError:
             continue
-        asked = ask(context, process, source, arguments, "other values")
-        if asked is not None and asked.wrong is None and context.trains:
+        called = f"other values of {_argument(context, source, name)}"
+        asked = ask(context, process, findings, source, arguments, called)
+        if asked is not None and asked.agrees and context.trains:
             step = single_step(context.oracle, arguments, generator)
-            asked = ask(context, process, source, arguments, "other values", step=step) or asked
+            asked = ask(context, process, findings, source, arguments, called, step=step) or asked
         if asked is not None:
-            return asked
+            return "there was no time to try others" if asked.late else asked
     return "your module takes no others that were tried"
 
 
@@ -232,5 +275,4 @@ def _digest_at_full_size(context: JudgeContext, source: InputSource, name: str) 
 
 def _argument(context: JudgeContext, source: InputSource, name: str) -> str:
     """As the forward names it."""
-    reported = names_of_inputs(context.oracle.module, source.full)
-    return next((own for own, place in reported.items() if place == name), name)
+    return name_of_input(context.oracle.module, source.full, name)

@@ -14,10 +14,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.steps.steps import single_step
+from kernelagent.tools.judge.problem.steps.steps import single_step, thawed_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, probe_inputs
 from kernelagent.tools.judge.problem.trials.trials import draw
@@ -27,9 +28,9 @@ from kernelagent.tools.judge.problem.trials.variation import (
     with_empty_rows,
     with_extremes,
 )
-from kernelagent.tools.judge.verify.beyond.asking import answers, ask, with_changed
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.beyond.asking import Asked, answers, ask, with_changed
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 
 _LIKELY_REFUSED = ("times30", "mean100", "spikes", "edges")
 _BROKEN: Mapping[Extreme, float] = {"nan": float("nan"), "infinity": float("inf")}
@@ -56,12 +57,16 @@ class BeyondInputs:
             self._overflowing_upstream(source)
             self._changed_before_the_backward(source)
             self._changed_results(source)
+            self._thawed(source)
 
     def _refused(self, source: InputSource) -> None:
         """Inputs for which a `raise` or `assert` of the module's own ends the call."""
         for what, arguments in self._likely_refused(source):
             refusal = _refusal_of(self.context, arguments)
-            if refusal is None or not answers(self.context, self.process, arguments):
+            if refusal is None:
+                continue
+            if not answers(self.context, self.process, arguments):
+                self._same_state_after(what, arguments)
                 continue
             self.findings.disclose(
                 "answers_where_refused",
@@ -69,6 +74,22 @@ class BeyondInputs:
                 f"of these checks is not checked in the emitted module either",
             )
             return
+
+    def _same_state_after(self, what: str, arguments: Arguments) -> None:
+        """Whoever catches the error and goes on, as with a batch that is skipped, goes on with that state."""
+        oracle = self.context.oracle
+        oracle.use_weights(oracle.given_weights)
+        wanted = oracle.state_after_refusal(arguments)
+        if not wanted:
+            return
+        got = self.process.state()
+        differ = [n for n, tensor in wanted.items() if n not in got or not _near(got[n], tensor)]
+        if differ:
+            self.findings.disclose(
+                "state_after_refusal",
+                f"on inputs that both refuse ({what}) it has written to {', '.join(differ)} before it raises, and leaves "
+                f"there what your module does not",
+            )
 
     def _likely_refused(self, source: InputSource) -> Iterator[tuple[str, Arguments]]:
         constant = self.context.problem.constant_inputs
@@ -88,17 +109,16 @@ class BeyondInputs:
         names = [
             name
             for name, parameter in self.context.oracle.module.named_parameters()
-            if parameter.is_floating_point() and parameter.numel() and name in given
+            if is_inexact(parameter) and parameter.numel() and name in given
         ]
         order = torch.randperm(len(names), generator=self.generator)[:_MOST_WEIGHTS].tolist()
         for number, name in enumerate(names[at] for at in order):
             kind: Extreme = "infinity" if number == 1 and given[name].element_size() > 1 else "nan"
             broken = given[name].clone(memory_format=torch.contiguous_format)
-            place = int(torch.randint(broken.numel(), (), generator=self.generator))
-            broken.view(-1)[place] = _BROKEN[kind]
-            asked = ask(
-                self.context,
-                self.process,
+            numbers = (torch.view_as_real(broken) if broken.is_complex() else broken).view(-1)
+            place = int(torch.randint(numbers.numel(), (), generator=self.generator))
+            numbers[place] = _BROKEN[kind]
+            asked = self._ask(
                 source,
                 draw(source, constant=self.context.problem.constant_inputs),
                 f"{kind} in a weight",
@@ -118,7 +138,7 @@ class BeyondInputs:
         if not tensors:
             return
         arguments = with_changed(natural, tensors)
-        asked = ask(self.context, self.process, source, arguments, "empty rows of masks")
+        asked = self._ask(source, arguments, "empty rows of masks")
         if asked is not None and asked.wrong is not None:
             self.findings.disclose(
                 "differs_on_empty_masks",
@@ -133,9 +153,7 @@ class BeyondInputs:
         step = single_step(oracle, arguments, self.generator)
         for kind, value in _BROKEN.items():
             row = tuple(None if g is None else self._with_one(g, value) for g in step.upstream[0])
-            asked = ask(
-                self.context,
-                self.process,
+            asked = self._ask(
                 source,
                 arguments,
                 f"{kind} in an upstream gradient",
@@ -154,9 +172,10 @@ class BeyondInputs:
             if self._goes_on(arguments, step):
                 self.findings.disclose(
                     "changes_not_noticed",
-                    f"where {step.changes} are written to between the forward and its backward, your module's "
-                    f"backward raises an error; this one goes on: keep what it needs by "
-                    f"`ctx.save_for_backward`, not its `.data`",
+                    f"where {'one' if step.only is not None else 'all'} of the {step.changes} {'is' if step.only is not None else 'are'} "
+                    f"written to between the forward and its backward, your module's backward raises an error; this one "
+                    f"goes on, which is right only where it needs nothing of what was written to: what it needs is kept "
+                    f"by `ctx.save_for_backward`, not by its `.data`",
                 )
                 return
 
@@ -165,10 +184,13 @@ class BeyondInputs:
         oracle = self.context.oracle
         arguments = draw(source, constant=self.context.problem.constant_inputs)
         oracle.use_weights(oracle.given_weights)
-        step = replace(single_step(oracle, arguments, self.generator), changes="results")
-        asked = ask(
-            self.context, self.process, source, arguments, "a result that is changed", step=step
-        )
+        whole = single_step(oracle, arguments, self.generator)
+        steps = [replace(whole, changes="results"), *self._of_one_result(whole)]
+        asked: Asked | None = None
+        for step in steps:
+            asked = self._ask(source, arguments, "a result that is changed", step=step)
+            if asked is not None and asked.wrong is not None:
+                break
         if asked is None or asked.wrong is None:
             return
         if asked.code in _RAISED:
@@ -186,6 +208,34 @@ class BeyondInputs:
                 f"needs by `ctx.save_for_backward`, not its `.data`",
             )
 
+    def _of_one_result(self, step: TrainingStep) -> Iterator[TrainingStep]:
+        """One of several is written to, and the others alone go on: two results may be one to the candidate's backward."""
+        (row,) = step.upstream
+        given = [at for at, gradient in enumerate(row) if gradient is not None]
+        # Results are counted among all floating ones, these among those with a gradient.
+        if len(given) < 2 or step.outputs != tuple(range(len(row))):
+            return
+        at = given[int(torch.randint(len(given), (), generator=self.generator))]
+        others = tuple(None if place == at else gradient for place, gradient in enumerate(row))
+        yield replace(step, changes="results", only=at, upstream=(others,))
+
+    def _thawed(self, source: InputSource) -> None:
+        """Weights that your module freezes: a kernel for it need not know of their gradients, a user may ask for them."""
+        oracle = self.context.oracle
+        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        oracle.use_weights(oracle.given_weights)
+        thawed = thawed_step(oracle, arguments, self.generator)
+        if thawed is None:
+            return
+        names, step = thawed
+        asked = self._ask(source, arguments, "thawed weights", step=step)
+        if asked is not None and asked.wrong is not None:
+            self.findings.disclose(
+                "gradients_differ_when_thawed",
+                f"where the weights that your module freezes ({', '.join(names[:4])}{' …' if names[4:] else ''}) require "
+                f"gradients, as after `requires_grad_()`, its gradients are others than your module's: {asked.wrong}",
+            )
+
     def _changes(self, source: InputSource) -> Iterator[tuple[Arguments, TrainingStep]]:
         """All inputs, all parameters, and some alone: one that is kept rightly makes up for the others."""
         oracle = self.context.oracle
@@ -196,9 +246,7 @@ class BeyondInputs:
             step = replace(single_step(oracle, arguments, self.generator), changes=changed)
             yield arguments, step
             given = arguments if changed == "inputs" else list(oracle.module.parameters())
-            count = sum(
-                isinstance(t, torch.Tensor) and t.is_floating_point() for t in tree_leaves(given)
-            )
+            count = sum(isinstance(t, torch.Tensor) and is_inexact(t) for t in tree_leaves(given))
             order = torch.randperm(count, generator=self.generator)
             for only in order[:_CHANGED_ALONE].tolist():
                 yield arguments, replace(step, only=only)
@@ -209,6 +257,18 @@ class BeyondInputs:
         except ProblemError:
             return answers(self.context, self.process, arguments, step)
         return False
+
+    def _ask(
+        self,
+        source: InputSource,
+        arguments: Arguments,
+        probe: str,
+        *,
+        weights: Mapping[str, torch.Tensor] | None = None,
+        step: TrainingStep | None = None,
+    ) -> Asked | None:
+        them = self.context, self.process, self.findings
+        return ask(*them, source, arguments, probe, weights=weights, step=step)
 
     def _with_one(self, gradient: torch.Tensor, value: float) -> torch.Tensor:
         changed = gradient.detach().clone(memory_format=torch.contiguous_format)
@@ -229,3 +289,12 @@ def _refusal_of(context: JudgeContext, arguments: Arguments) -> str | None:
     except (RuntimeError, ValueError, ArithmeticError):
         return None
     return None
+
+
+def _near(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """The same but for rounding, which nobody measures where there is no result."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if not left.is_floating_point():
+        return torch.equal(left, right)
+    return torch.allclose(left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True)

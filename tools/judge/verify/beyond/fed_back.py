@@ -13,14 +13,17 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.calls.training_step import APART, GRADIENTS, Row, TrainingStep
+from kernelagent.tools.calls.backwards import APART, Row
+from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
+from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.known_trials import known_trial
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import fresh_seed, trial_on
+from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.same import identical
 
@@ -45,7 +48,9 @@ def fed_back(oracle: Oracle, trial: Trial, output: Any) -> Trial | None:
         arguments = _with_results(trial.arguments, output)
         if arguments is None:
             return None
-        return known_trial(oracle, trial.input_set, arguments, generator)
+        return known_trial(
+            oracle, trial.input_set, arguments, generator, trial.compared.natural_rms
+        )
     step = _with_gradients(trial.step, output)
     if step is None:
         return None
@@ -112,7 +117,7 @@ def _with_results(arguments: Arguments, output: Any) -> Arguments | None:
 def _fits(result: torch.Tensor, tensor: torch.Tensor) -> bool:
     if (result.shape, result.dtype) != (tensor.shape, tensor.dtype) or not tensor.numel():
         return False
-    if not tensor.is_floating_point() or not _is_finite(result):
+    if not is_inexact(tensor) or not _is_finite(result):
         return False
     domain = observe(tensor)
     # What has a form of its own, a result need not have.
@@ -141,4 +146,4 @@ def _with_gradients(step: TrainingStep, output: Mapping[str, Any]) -> TrainingSt
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and bool(tensor.to(torch.float64).isfinite().all())
+    return is_inexact(tensor) and bool(parts_first(tensor).to(torch.float64).isfinite().all())

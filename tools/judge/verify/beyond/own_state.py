@@ -17,14 +17,16 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.reference.oracle import Expected, Oracle
+from kernelagent.tools.judge.problem.reference.expected import Expected
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
-from kernelagent.tools.judge.problem.trials.trials import fresh_seed, trial_on
-from kernelagent.tools.judge.verify.answers import Answer
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import Answer
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS, with_words
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
@@ -164,7 +166,10 @@ def _moves_floats(trial: Trial, weights: State) -> bool:
     plain = trial.step is None or not trial.step.upstream
     if trial.hidden or trial.probe != "natural" or not plain or trial.expected.left:
         return False
-    moved = any(_has_bits(weights.get(name)) for name in trial.expected.state64)
+    moved = any(
+        (of := weights.get(name)) is not None and (_has_bits(of) or of.is_complex())
+        for name in trial.expected.state64
+    )
     return moved and changes_state(trial, weights)
 
 

@@ -27,6 +27,12 @@ class UntriedChoices:
                 choice = Choice(*reported)
                 self._seen[choice] = self._seen.get(choice, 0) | int(ways)
 
+    def note_of_torch(self, rows: Iterable[tuple[int, str, int]]) -> None:
+        """Line, text and ways of conditions of data that the candidate computes beside its kernels."""
+        for line, text, ways in rows:
+            choice = Choice(line, text, True)
+            self._seen[choice] = self._seen.get(choice, 0) | (ways & (TRUE | FALSE))
+
     def sentence(self, explained: Collection[float] = ()) -> str | None:
         """What to tell of them; None: every condition came out both ways.
 
@@ -38,7 +44,7 @@ class UntriedChoices:
         if not untried:
             return None
         return (
-            f"{_shown(sorted(untried, key=lambda c: c[:2]), self._seen)} in every element of every call: what the kernel answers where "
+            f"{_shown(sorted(untried, key=lambda c: c[:2]), self._seen)} in every element of every call: what is answered where "
             f"it comes out otherwise was not judged"
         )
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,18 +14,25 @@ import numpy as np
 import torch
 
 from kernelagent.domain.evaluation import Case, Disclosure, Reason
-from kernelagent.tools.calls.torch_dtypes import name_of
+from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
 from kernelagent.tools.judge.verify.compare import gate as gates
 from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_difference
+from kernelagent.tools.judge.verify.compare.form import (
+    form_mismatch,
+    layout,
+    spelt,
+    structure_mismatch,
+)
 from kernelagent.tools.judge.verify.compare.gate import GateResult
-from kernelagent.tools.judge.verify.compare.not_by_rounding import not_by_rounding
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise, NoiseSources, natural_rms
 from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
+from kernelagent.tools.judge.verify.compare.within_budget.not_by_rounding import not_by_rounding
 
 OtherAnswers = Callable[[Any], Iterator[tuple[Any, Any]]]
 """`(candidate's result) -> (eager, oracle64)`, each where the reference chooses otherwise among equal values."""
-_CONTAINERS = {list: "list", tuple: "tuple", dict: "dict"}
 _NO_ERROR = (0.0, 0.0, 0.0, 0.0)
+_SHOWN = 80
+"""Characters of a value in a message."""
 
 
 @dataclass(frozen=True)
@@ -134,18 +141,18 @@ def _compared(
     probe: str,
     devices: Mapping[str, str] | None,
 ) -> Comparison:
-    mismatch = _structure_mismatch(candidate, expected.eager, "output")
+    mismatch = structure_mismatch(candidate, expected.eager, "output")
     if mismatch is not None:
         return Comparison((), Reason("wrong_structure", mismatch))
     triples = _paired(candidate, expected)
     for name, got, eager, _ in triples:
-        reason = _form_mismatch(name, got, eager, (devices or {}).get(name))
+        reason = form_mismatch(name, got, eager, (devices or {}).get(name))
         if reason is not None:
             return Comparison((), reason)
     judged = [_judge(*triple, expected) for triple in triples]
     failed = next((verdict for verdict in judged if verdict.reason is not None), None)
     result = [item for verdict in judged for item in verdict.disclosures]
-    result += [item for name, got, eager, _ in triples for item in _layout(name, got, eager)]
+    result += [item for name, got, eager, _ in triples for item in layout(name, got, eager)]
     return Comparison(
         cases=tuple(verdict.case(input_set, probe) for verdict in judged),
         reason=failed.reason if failed else None,
@@ -167,69 +174,10 @@ class _Judged:
         return Case(input_set, probe, self.output, *self.errors, passed=self.reason is None)
 
 
-def _structure_mismatch(got: Any, want: Any, name: str) -> str | None:
-    kind, wanted = _kind(got), _kind(want)
-    if kind != wanted:
-        return f"{name} is {_article(kind)}; the reference returns {_article(wanted)}"
-    if isinstance(want, list | tuple):
-        if len(got) != len(want):
-            return f"{name} has {len(got)} items; the reference returns {len(want)}"
-        pairs = [(f"{name}[{at}]", a, b) for at, (a, b) in enumerate(zip(got, want, strict=True))]
-    elif isinstance(want, Mapping):
-        if set(got) != set(want):
-            return (
-                f"{name} has the keys {sorted(map(str, got))}; the reference returns "
-                f"{sorted(map(str, want))}"
-            )
-        pairs = [(f"{name}[{key!r}]", got[key], want[key]) for key in want]
-    else:
-        return None
-    return next(
-        (result for label, a, b in pairs if (result := _structure_mismatch(a, b, label))), None
-    )
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return "tensor"
-    for container, word in _CONTAINERS.items():
-        if isinstance(value, Mapping if container is dict else container):
-            return word
-    return "None" if value is None else type(value).__name__
-
-
-def _article(kind: str) -> str:
-    return kind if kind == "None" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-
-
 def _paired(candidate: Any, expected: Expected) -> list[tuple[str, Any, Any, Any]]:
     got = dict(leaves(candidate))
     oracle = dict(leaves(expected.oracle64))
     return [(name, got[name], eager, oracle[name]) for name, eager in leaves(expected.eager)]
-
-
-def _form_mismatch(name: str, got: Any, want: Any, device: str | None) -> Reason | None:
-    if not isinstance(want, torch.Tensor):
-        return None
-    if got.shape != want.shape:
-        shapes = {"got": list(got.shape), "expected": list(want.shape)}
-        message = f"{name} has shape {tuple(got.shape)}; the reference's is {tuple(want.shape)}"
-        return Reason("wrong_shape", message, {"output": name, **shapes})
-    if got.dtype != want.dtype:
-        got_dtype, dtype = _spelt(got.dtype), _spelt(want.dtype)
-        message = f"{name} is {got_dtype}; the reference returns {dtype}: cast before returning it"
-        detail = {"output": name, "got": got_dtype, "expected": dtype}
-        return Reason("wrong_dtype", message, detail)
-    lives_on = device or got.device.type
-    if lives_on != want.device.type:
-        message = f"{name} is on {lives_on}; the reference's is on {want.device.type}"
-        detail = {"output": name, "got": lives_on, "expected": want.device.type}
-        return Reason("wrong_device", message, detail)
-    return None
-
-
-def _spelt(dtype: torch.dtype) -> str:
-    return name_of(dtype)
 
 
 def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Expected) -> _Judged:
@@ -239,8 +187,24 @@ def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Expected) -> 
         return _judge_exactly(name, got, eager, oracle, expected.index_ok)
     if got == eager:
         return _Judged(name, _NO_ERROR)
-    message = f"{name} is {got!r:.80}; the reference returns {eager!r:.80}"
+    message = f"{name} {_apart(got, eager)}"
     return _Judged(name, (math.inf, 0.0, math.inf, 0.0), Reason("wrong_output", message))
+
+
+def _apart(got: Any, eager: Any) -> str:
+    """How two unlike values differ, in words that are never the same on both sides."""
+    ours, theirs = repr(got), repr(eager)
+    if ours == theirs:
+        return f"is another {type(eager).__name__} than the reference's, and both are written {ours:.80}"
+    pairs = zip(ours, theirs, strict=False)
+    place = next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
+    if place < _SHOWN:
+        return f"is {ours:.{_SHOWN}}; the reference returns {theirs:.{_SHOWN}}"
+    begin = place - _SHOWN // 2
+    return (
+        f"is written with {ours[begin : begin + _SHOWN]!r} from character {begin} on; the reference's with "
+        f"{theirs[begin : begin + _SHOWN]!r}"
+    )
 
 
 def judge_floating(
@@ -260,21 +224,22 @@ def _judge_by_gate(
 ) -> _Judged:
     result = judge_floating(name, got, eager, oracle, expected)
     errors = (result.rms_error, result.rms_budget, result.max_error, result.max_budget)
-    asks = result.passed and expected.moved is None and not got.is_complex()
-    if asks:
+    parts = (parts_first(got), parts_first(eager), parts_first(oracle))
+    if result.passed and expected.moved is None:
+        measured = expected.measure_noise
         found = not_by_rounding(
-            name,
-            got,
-            eager,
-            oracle,
+            f"{name} (real and imaginary parts as its first dimension)"
+            if got.is_complex()
+            else name,
+            *parts,
             natural=expected.by_slices,
-            measure_noise=expected.measure_noise,
+            measure_noise=None if measured is None else lambda _: measured(name),
         )
         if found.refused is not None:
             return _Judged(name, errors, found.refused)
         result = replace(result, disclosures=(*result.disclosures, *found.told))
-    if expected.moved is not None and not result.nonfinite and not got.is_complex():
-        result = _by_single_elements(name, result, got, eager, oracle, expected)
+    if expected.moved is not None and not result.nonfinite:
+        result = _by_single_elements(name, result, *parts, expected, of_parts=got.is_complex())
     if result.passed:
         return _Judged(name, errors, disclosures=result.disclosures)
     failure = Failure(name, got, oracle, result)
@@ -288,11 +253,14 @@ def _by_single_elements(
     eager: torch.Tensor,
     oracle: torch.Tensor,
     expected: Expected,
+    *,
+    of_parts: bool,
 ) -> GateResult:
     """The gate's result, decided by whether any element is far off by itself.
 
     Where sizes differ by powers of ten, sums in another order lose digits that no budget of eager's
-    shows: such inputs ask whether it is the same function, the others how exact it is.
+    shows: such inputs ask whether it is the same function, the others how exact it is. Of a complex output the three
+    tensors have the parts as their first dimension (`of_parts`).
     """
     moved = dict(leaves(expected.moved)).get(name)
     if not isinstance(moved, torch.Tensor) or moved.shape != oracle.shape:
@@ -301,9 +269,10 @@ def _by_single_elements(
     scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
     place = first_far_off(got, eager, oracle, moved, scale)
     if place is None:
-        off = _off(name, got, eager, oracle, expected)
+        off = _off(name, got, eager, oracle, expected, of_parts=of_parts)
         return replace(result, passed=True, disclosures=(*result.disclosures, *off))
     index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
+    index = index[1:] if of_parts else index
     return replace(result, passed=False, worst_index=index, worst_block=None)
 
 
@@ -313,17 +282,22 @@ def _off(
     eager: torch.Tensor,
     oracle: torch.Tensor,
     expected: Expected,
+    *,
+    of_parts: bool,
 ) -> tuple[Disclosure, ...]:
     """What is told of an element that is further off than rounding explains, and not so far that it is refused."""
     near = expected.moved if expected.near is None else expected.near
     moved = dict(leaves(near))[name]
     natural = dict(leaves(expected.natural64)).get(name)
-    like = natural if isinstance(natural, torch.Tensor) and natural.shape == oracle.shape else None
+    natural = parts_first(natural) if isinstance(natural, torch.Tensor) else None
+    like = natural if natural is not None and natural.shape == oracle.shape else None
     place = first_off(got, eager, oracle, moved, expected.natural_rms.get(name, 0.0), like)
     if place is None:
         return ()
     index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
     is_, right = got[index].item(), oracle[index].item()
+    if of_parts:
+        name, index = f"the {('real', 'imaginary')[index[0]]} part of {name}", index[1:]
     return (
         Disclosure(
             "off_on_special_values",
@@ -374,7 +348,7 @@ def _gate_reason(failure: Failure, eager: torch.Tensor) -> Reason:
         return Reason("nonfinite", message, detail)
     over = f"{result.ratio:.3g} times" if math.isfinite(result.ratio) else "beyond"
     message = (
-        f"{failure.output} is wrong: its error is {over} the budget for {_spelt(eager.dtype)}; "
+        f"{failure.output} is wrong: its error is {over} the budget for {spelt(eager.dtype)}; "
         f"worst at {list(at)}: got {got:.6g}, expected {want:.6g}"
     )
     detail |= {
@@ -397,16 +371,9 @@ def _judge_exactly(
     return _Judged(name, (difference.rms, 0.0, difference.largest, 0.0), reason, failure=failure)
 
 
-def _layout(name: str, got: Any, want: Any) -> Sequence[Disclosure]:
-    if not isinstance(want, torch.Tensor) or want.numel() < 2 or got.stride() == want.stride():
-        return ()
-    message = f"{name} has strides {tuple(got.stride())}, the reference's {tuple(want.stride())}"
-    return (Disclosure("layout_differs", message),)
-
-
 def _is_floating(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
-        return value.is_floating_point() or value.is_complex()
+        return is_inexact(value)
     return isinstance(value, float | complex)
 
 

@@ -117,7 +117,7 @@ def gate(
     if parts[0].numel() == 0:
         return GateResult(True, 0.0, 0.0, 0.0, 0.0, None)
     real_shape = (*shape, 2) if candidate.is_complex() else shape
-    regions = _measured(parts, block_length(real_shape))
+    regions = _measured(parts, block_length(real_shape), of_parts=candidate.is_complex())
     budgets = _budgets(regions, parts[1].dtype, natural_rms, noise)
     return _verdict(regions, budgets, shape, real_shape)
 
@@ -141,12 +141,14 @@ class _Regions:
     count: int
 
 
-def _measured(parts: tuple[torch.Tensor, ...], block: int) -> _Regions:
+def _measured(parts: tuple[torch.Tensor, ...], block: int, *, of_parts: bool) -> _Regions:
     columns: list[list[torch.Tensor]] = []
     misplaced: list[torch.Tensor] = []
     start = 0
     for candidate, eager, oracle in blocks(parts, block):
         measured, wrong = _measured_blocks(candidate, eager, oracle)
+        if of_parts:
+            wrong &= ~(_alike_as_a_whole(candidate, oracle) | _alike_as_a_whole(candidate, eager))
         worst = measured[-1] + start + torch.arange(len(candidate), device=wrong.device) * block
         columns.append([*measured[:-1], worst])
         misplaced.append(_first(wrong.reshape(-1), start))
@@ -211,6 +213,19 @@ def _all_finite(
 
 def _same_kind(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return (left.isfinite() & right.isfinite()) | (left == right) | (left.isnan() & right.isnan())
+
+
+def _alike_as_a_whole(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Of each pair of parts: whether both complex numbers have a NaN, or both an infinity; which part has it is convention.
+
+    A product with an infinity is `inf+nanj` by one formula and `nan+nanj` by another.
+    """
+
+    def some(flags: torch.Tensor) -> torch.Tensor:
+        return flags.view(len(flags), -1, 2).any(-1, keepdim=True).expand(-1, -1, 2)
+
+    both = (some(left.isnan()) & some(right.isnan())) | (some(left.isinf()) & some(right.isinf()))
+    return both.reshape(left.shape)
 
 
 def _first(flags: torch.Tensor, start: int) -> torch.Tensor:

@@ -10,7 +10,6 @@ import torch
 
 from kernelagent.tools.calls.training_step import FORWARD
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.compare import Comparison
 from kernelagent.tools.judge.verify.compare.tolerance import UserTolerance
@@ -23,6 +22,7 @@ from kernelagent.tools.judge.verify.diagnosis.gradients import (
     require_gradients,
 )
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import Answer
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 

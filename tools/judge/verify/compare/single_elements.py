@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 
 from kernelagent.tools.calls.torch_dtypes import HALVES
-from kernelagent.tools.judge.verify.compare.slices import dimensions
+from kernelagent.tools.judge.verify.compare.within_budget.slices import dimensions
 
 _OF_ITSELF = 0.1
 _TOLD, _TOLD_IN_HALVES = 1e-3, 0.02

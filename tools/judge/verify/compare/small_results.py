@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
 from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.judge.verify.compare.compare import leaves
 
@@ -45,6 +46,7 @@ def lost_results(answer: Any, eager: Any, right: Any) -> str | None:
     for (name, ours), (_, usual), (_, exact) in rows:
         if not _floating(ours, usual, exact):
             continue
+        ours, usual, exact = (parts_first(t) for t in (ours, usual, exact))
         for limit in (_LOST, _FAR):
             message = _lost(name, ours, usual, exact, limit)
             if message is not None:
@@ -58,6 +60,9 @@ def zeros_of_other_sign(answer: Any, eager: Any, right: Any) -> str | None:
     for (name, ours), (_, usual), (_, exact) in rows:
         if not _floating(ours, usual, exact) or ours.shape != exact.shape:
             continue
+        # A complex product's parts are differences of products, whose zeros have either sign by the order alone.
+        if usual.is_complex():
+            continue
         wide, signs = widened(usual), widened(usual).signbit()
         known = (wide == 0) & (exact == 0) & (signs == exact.signbit())
         other = known & (widened(ours) == 0) & (widened(ours).signbit() != signs)
@@ -68,7 +73,7 @@ def zeros_of_other_sign(answer: Any, eager: Any, right: Any) -> str | None:
 
 
 def _floating(*tensors: object) -> bool:
-    return all(isinstance(t, torch.Tensor) and t.is_floating_point() for t in tensors)
+    return all(isinstance(t, torch.Tensor) and is_inexact(t) for t in tensors)
 
 
 def _lost(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.verify.compare.compare import leaves
 
 
@@ -23,12 +24,12 @@ class UserTolerance:
         return all(self._one(got, want) for (_, got), (_, want) in pairs)
 
     def _one(self, got: Any, want: Any) -> bool:
-        if not isinstance(want, torch.Tensor) or not want.is_floating_point():
+        if not isinstance(want, torch.Tensor) or not is_inexact(want):
             return True
         if not isinstance(got, torch.Tensor) or got.shape != want.shape:
             return False
         return torch.allclose(
-            got.to(torch.float64), want.cpu(), rtol=self.rtol, atol=self.atol, equal_nan=True
+            got.to(want.dtype), want.cpu(), rtol=self.rtol, atol=self.atol, equal_nan=True
         )
 
     def __str__(self) -> str:

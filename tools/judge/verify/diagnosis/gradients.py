@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.backwards import APART, FIRST
+from kernelagent.tools.calls.complex_numbers import parts_first
 from kernelagent.tools.calls.training_step import (
-    APART,
     DIFFERENTIABLE,
-    FIRST,
     FORWARD,
     GRADIENTS,
     HELD,
@@ -95,7 +95,9 @@ def _is_of(gradient: torch.Tensor, name: str, wanted: Mapping[str, Any]) -> bool
 
 def _near(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     """Roughly equal. A repeated gradient that is right for one backward is stale, any other is insensitive."""
-    return bool((tensor - other).double().norm() <= _VISIBLE * other.double().norm())
+    return bool(
+        parts_first(tensor - other).double().norm() <= _VISIBLE * parts_first(other).double().norm()
+    )
 
 
 def _same(first: Any, other: Any) -> bool:

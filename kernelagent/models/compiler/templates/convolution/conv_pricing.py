@@ -23,7 +23,7 @@ from kernelagent.tools.estimates.operations import Operand, Operation
 from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.cost.ceilings import SECTOR_BYTES, DeviceCeilings
 from kernelagent.tools.virtual.cost.cost import estimate_launch
-from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _PLANES = (
     (1, 4096),

@@ -17,7 +17,7 @@ from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost.cost import estimate_launch
 from kernelagent.tools.virtual.cost.splitting import SPLITTING
-from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 EXACT, SPLIT, ROUNDED = "ieee", "tf32x3", "tf32"
 """How fp32 factors are multiplied: on the fp32 units; as three tf32 products; rounded to tf32."""

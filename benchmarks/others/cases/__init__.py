@@ -1,0 +1,1 @@
+"""Which kernels of which project are judged, a module for each project."""

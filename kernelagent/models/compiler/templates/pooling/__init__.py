@@ -1,0 +1,1 @@
+"""Maxima and averages over windows that overlap."""

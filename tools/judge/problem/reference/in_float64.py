@@ -1,0 +1,65 @@
+"""A module run in float64, casts inside it included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
+
+from kernelagent.tools.calls.torch_dtypes import FLOAT_TYPES
+
+_FLOATS = frozenset(FLOAT_TYPES)
+_COMPLEX = frozenset((torch.complex32, torch.complex64))
+_CASTS = {"float", "half", "bfloat16"}
+_COMPLEX_CASTS = {"cfloat", "chalf"}
+NO_FLOAT64 = (RuntimeError, TypeError, NotImplementedError)
+"""What torch raises for an operation without a float64 path."""
+
+
+class InFloat64(TorchFunctionMode):
+    """Raises every floating type asked for inside a module to float64, the usual one too."""
+
+    def __enter__(self) -> Self:
+        self._usual = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        return super().__enter__()  # type: ignore[no-untyped-call, no-any-return]
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        torch.set_default_dtype(self._usual)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        raised = tuple(_raised(arg) for arg in args)
+        named = {key: _raised(value) for key, value in (kwargs or {}).items()}
+        if getattr(func, "__name__", "") in _CASTS and args and isinstance(args[0], torch.Tensor):
+            return args[0].double()
+        if getattr(func, "__name__", "") in _COMPLEX_CASTS and isinstance(args[0], torch.Tensor):
+            return args[0].to(torch.complex128)
+        return func(*raised, **named)
+
+
+def _raised(value: Any) -> Any:
+    if not isinstance(value, torch.dtype):
+        return value
+    if value in _COMPLEX:
+        return torch.complex128
+    return torch.float64 if value in _FLOATS else value
+
+
+def double(value: Any) -> Any:
+    return value.to(_raised(value.dtype)) if isinstance(value, torch.Tensor) else value
+
+
+def doubled_once(value: Any) -> Any:
+    """A nest with its floating tensors in float64; one tensor that stands in it twice stays one."""
+    made: dict[int, Any] = {}
+    return tree_map(lambda leaf: made.setdefault(id(leaf), double(leaf)), value)

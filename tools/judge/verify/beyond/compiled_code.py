@@ -1,0 +1,47 @@
+"""Kernels whose compiled code was executed beside their text as Python (`tools/virtual/compiled_ir`), and those not.
+
+A launch in which the two store different values is refused in the executor; here is what remains to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kernelagent.domain.evaluation import Disclosure
+
+_SHOWN = 3
+
+
+class CompiledCode:
+    """What was seen of the compiled kernels so far; grows launch by launch."""
+
+    def __init__(self) -> None:
+        self._compared: set[str] = set()
+        self._not_compared: dict[str, str] = {}
+        self._rounds: dict[str, str] = {}
+
+    def note(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Rows of the executor's log."""
+        for row in rows:
+            name = str(row["kernel"])
+            if row.get("compared"):
+                self._compared.add(name)
+            elif why := row.get("not_compared"):
+                self._not_compared.setdefault(name, str(why))
+            if told := row.get("rounds_otherwise"):
+                self._rounds.setdefault(name, str(told))
+
+    def disclosures(self) -> Iterator[Disclosure]:
+        """What to tell of them."""
+        left = {k: why for k, why in self._not_compared.items() if k not in self._compared}
+        if left:
+            shown = ", ".join(f"`{name}` ({why})" for name, why in list(left.items())[:_SHOWN])
+            more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+            yield Disclosure(
+                "compiled_not_compared",
+                f"what Triton's compiler made of {shown}{more} was not executed beside the kernel's text as Python: "
+                f"where the compiler reads that text otherwise, a GPU computes something else than was judged",
+            )
+        if self._rounds:
+            yield Disclosure("compiled_rounds", "; ".join(list(self._rounds.values())[:_SHOWN]))

@@ -1,0 +1,122 @@
+"""Calls with other values in buffers that every judged call has as the constructor made them.
+
+A checkpoint may hold others: zero points, scales, orders. A kernel may as well compute what a table holds, as positions
+are, so that nobody is refused for them; what such a call shows is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact
+from kernelagent.tools.calls.torch_dtypes import widened
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, standard_normal
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import share_nonfinite
+from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.problem.trials.variation import varied
+from kernelagent.tools.judge.verify.beyond.asking import NO_ANSWER, TIMEOUT, Asked, ask, without_end
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
+
+_MOST = 4
+"""Buffers that are tried alone, drawn, where all together have no answer or a wrong one."""
+_SPREAD = 0.25
+
+
+@dataclass(frozen=True)
+class OtherBuffers:
+    """What is asked with, for one candidate."""
+
+    context: JudgeContext
+    process: CandidateProcess
+    findings: Findings
+    generator: torch.Generator
+
+    def about(self, source: InputSource, kept: Sequence[str]) -> Collection[str]:
+        """Tells of those whose other values are answered otherwise; returns those that were tried."""
+        given = self.context.oracle.given_weights
+        others = {
+            name: other
+            for name in kept
+            if name in given and (other := other_values(given[name], self.generator)) is not None
+        }
+        if not others:
+            return ()
+        moved = {n: _moved(t, self.generator) if is_inexact(t) else t for n, t in others.items()}
+        # Other numbers where the module takes them; else the same in another order.
+        together = self._ask(source, moved)
+        others, together = (moved, together) if together else (others, self._ask(source, others))
+        if together is not None and together.agrees:
+            return others.keys()
+        names = [*others]
+        tried = []
+        for at in torch.randperm(len(names), generator=self.generator)[:_MOST].tolist():
+            name = names[at]
+            asked = self._ask(source, {name: others[name]}) if len(names) > 1 else together
+            if asked is None or asked.late:
+                continue
+            tried.append(name)
+            if asked.wrong is not None:
+                self.findings.disclose(
+                    "differs_on_other_buffers",
+                    f"buffer {name} held what the constructor made in every judged call; with other values in it, which "
+                    f"your module takes and a checkpoint may have, the candidate's result differs from your module's: "
+                    f"{asked.wrong:.200}",
+                )
+                if asked.code == TIMEOUT:
+                    break
+        return tried
+
+    def _ask(self, source: InputSource, others: Mapping[str, torch.Tensor]) -> Asked | None:
+        """None where the reference takes no such values."""
+        oracle = self.context.oracle
+        weights = {**oracle.given_weights, **others}
+        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        try:
+            oracle.use_weights(oracle.given_weights)
+            usual = share_nonfinite(oracle.eager(arguments))
+            return ask(
+                self.context,
+                self.process,
+                self.findings,
+                source,
+                arguments,
+                "other buffers",
+                weights=weights,
+                nonfinite=usual,
+            )
+        except NO_ANSWER:
+            return None
+        except Rejected as refused:
+            return without_end(refused)
+
+
+def other_values(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor | None:
+    """Of the same kind; None where none can be thought of. What is one number gets one beside it in each place."""
+    if not tensor.numel():
+        return None
+    if is_inexact(tensor) and bool((tensor == tensor.reshape(-1)[0]).all()):
+        wide = widened(tensor)
+        if not bool(wide.isfinite().all()) or not bool(wide.any()):
+            return None
+        moved = in_each_part(lambda part: _beside(part, generator), wide).to(tensor.dtype)
+        return laid_out_like(moved, tensor)
+    return varied(tensor, generator)
+
+
+def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Half of the numbers a little larger or smaller; zeros, signs and infinities stay."""
+    wide = widened(tensor)
+    moved = in_each_part(lambda part: _beside(part, generator), wide)
+    half = torch.rand(tensor.shape, generator=generator).to(wide.device) < 0.5
+    return laid_out_like(torch.where(half, moved, wide).to(tensor.dtype), tensor)
+
+
+def _beside(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return tensor * (1 + _SPREAD * standard_normal(tensor, generator).clamp(-3, 3))
