@@ -15,6 +15,9 @@ _WORTH = 1.02
 """A candidate is better than another when its score is 2 % higher."""
 _ALIKE = 0.005
 """Relative difference below which two estimates are the same."""
+_HIDDEN = 1 / 3
+"""Share of an estimate that kernels may keep the device busy and still be hidden by the host: both side by side take
+their fourth powers' root (`estimates.library`), so that faster kernels would gain 0.3 % of it."""
 _TOO_LARGE = {"out_of_resources", "compile_error", "timeout"}
 
 
@@ -66,22 +69,32 @@ def next_hypothesis(attempts: Sequence[Attempt], alike: Sequence[Choice] = ()) -
 
 
 def launches_decide(attempts: Sequence[Attempt]) -> bool:
-    """Whether two accepted versions of the same kernels are estimated alike because launches bound both.
+    """Whether blocks and warps change nothing that an estimate could tell, because launches bound it.
 
-    Blocks and warps then change nothing that an estimate could tell; measured times are not asked.
+    So it is where the host takes so long that the device idles, and where two accepted versions of the same kernels
+    are estimated alike. Measured times are not asked.
     """
     bound = [
-        (estimate.candidate_us, sorted((k.name, k.launches) for k in a.evaluation.kernels))
+        (estimate.candidate_us, a.evaluation.kernels)
         for a in attempts
         if a.evaluation.accepted
         and (estimate := a.evaluation.estimate) is not None
         and estimate.bound == "launch"
     ]
+    if any(_hidden(kernels, us) for us, kernels in bound):
+        return True
+    named = [(us, sorted((k.name, k.launches) for k in kernels)) for us, kernels in bound]
     return any(
         kernels == others and math.isclose(one_us, other_us, rel_tol=_ALIKE)
-        for at, (one_us, kernels) in enumerate(bound)
-        for other_us, others in bound[:at]
+        for at, (one_us, kernels) in enumerate(named)
+        for other_us, others in named[:at]
     )
+
+
+def _hidden(kernels: Sequence[KernelFacts], forward_us: float) -> bool:
+    """Whether all the kernels' own time passes while the host is still at work."""
+    times = [kernel.estimate_us for kernel in kernels if kernel.estimate_us is not None]
+    return 0 < len(times) == len(kernels) and sum(times) <= _HIDDEN * forward_us
 
 
 def _key(choice: Choice, configs: Mapping[str, Config]) -> str:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from kernelagent.domain.candidate import Candidate, parse_reply
-from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.evaluation import Evaluation, KernelFacts
 from kernelagent.models.compiler.capturing.capture import PolicyCannot, Smaller, capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.module.writing import Writer
@@ -303,6 +303,20 @@ def test_where_launches_decide_the_estimate_two_configurations_are_enough() -> N
     past = [Past(s, verdicts[at]) for at, s in enumerate(states(policy, verdicts, 2))]
     assert policy.reply(past) is None
     assert "launches decide this estimate" in policy.nothing_left(past)
+
+
+def keeping_busy(device_us: float) -> Evaluation:
+    """Accepted, estimated at 20 µs, of which its kernel keeps the device busy for so long."""
+    verdict = bound_by("launch", 20.0)[0]
+    return replace(verdict, kernels=(KernelFacts("scaled", launches=2, estimate_us=device_us),))
+
+
+def test_where_the_host_hides_the_kernels_no_configuration_is_tried() -> None:
+    module, args = MODULES["half precision"]()
+    policy = policy_for(module, args)
+    first = source_of(policy.reply([]))
+    assert policy.reply([Past(first, keeping_busy(6.0))]) is None
+    assert policy.reply([Past(first, keeping_busy(12.0))]) is not None
 
 
 @pytest.mark.parametrize("verdicts", [bound_by("dram", 4.0, 4.0), bound_by("launch", 4.0, 3.8)])

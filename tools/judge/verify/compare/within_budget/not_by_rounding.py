@@ -10,6 +10,7 @@ import torch
 from kernelagent.domain.evaluation import Disclosure, Reason
 from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise
+from kernelagent.tools.judge.verify.compare.ulps import correctly_rounded
 from kernelagent.tools.judge.verify.compare.within_budget.bias import (
     slope_at_an_index,
     slope_beyond,
@@ -45,6 +46,8 @@ def not_by_rounding(
 
     `natural`: the inputs are as the user's function draws them, where rows, columns and tiles are looked at as well.
     """
+    if correctly_rounded(got, oracle):
+        return Found()
     kind = name_of(eager.dtype)
     slope = slope_beyond(got, eager, oracle)
     if slope is not None:
