@@ -63,8 +63,8 @@ def main() -> int:
     )
     for path in problems:
         with tempfile.TemporaryDirectory() as folder:
-            row = _run(_command(path, args, folder), folder, args.seconds)
-        print(f"| {path.parent.name}/{path.stem} | {row} |", flush=True)
+            row = measured(_command(path, args, folder), folder, args.seconds)
+        print(f"| {path.parent.name}/{path.stem} | {' | '.join(row)} |", flush=True)
     return 0
 
 
@@ -98,15 +98,24 @@ def _sample(root: Path, levels: list[str], count: int, seed: int, only: list[str
 def _command(path: Path, args: argparse.Namespace, folder: str) -> list[str]:
     if args.plan_only:
         return [sys.executable, "-c", _PLAN, str(path), args.memory_limit]
+    rest = ["--train"] if args.train else []
+    return optimizing(path, folder, args.memory_limit, args.judging_seconds, *rest)
+
+
+def optimizing(
+    path: Path, folder: str, memory_limit: str, judging_seconds: str, *rest: str
+) -> list[str]:
+    """The command that has the built-in policy write one candidate, and judges it."""
     return [
         *(sys.executable, "-m", "kernelagent", "optimize", str(path), "--model", "compiler"),
-        *("--turns", "1", "--device", "virtual", "--memory-limit", args.memory_limit, "--json"),
-        *("--judging-seconds", args.judging_seconds, *(["--train"] if args.train else [])),
+        *("--turns", "1", "--device", "virtual", "--memory-limit", memory_limit, "--json"),
+        *("--judging-seconds", judging_seconds, *rest),
         *("--runs", f"{folder}/runs", "--out", f"{folder}/out.py", "--yes"),
     ]
 
 
-def _run(command: list[str], folder: str, seconds: float) -> str:
+def measured(command: list[str], folder: str, seconds: float) -> list[str]:
+    """Run it for so long at most; the columns of its row as `main` heads them, without the problem's name."""
     began, used = time.monotonic(), _cpu_s()
     with Path(folder, "out").open("w+b") as out, Path(folder, "err").open("w+b") as err:
         process = subprocess.Popen(
@@ -120,12 +129,12 @@ def _run(command: list[str], folder: str, seconds: float) -> str:
         if late:
             _end(process)
     if late:
-        message = " | ".join(["–", "not ended in time", "", *map(str, _of_the_reference(folder))])
+        ended = ["–", "not ended in time", "", *map(str, _of_the_reference(folder))]
     else:
-        message = _said(folder, process.returncode)
+        ended = _said(folder, process.returncode)
     seconds = time.monotonic() - began
-    measured = f"{peak / 1e9:.1f} | {seconds:.0f} | {_cpu_s() - used:.0f}"
-    return " | ".join([message, measured, *stages(Path(folder, "runs"))])
+    cost = [f"{peak / 1e9:.1f}", f"{seconds:.0f}", f"{_cpu_s() - used:.0f}"]
+    return [*ended, *cost, *stages(Path(folder, "runs"))]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -150,7 +159,7 @@ def _guard() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_GUARD_BYTES, _GUARD_BYTES))
 
 
-def _said(folder: str, status: int) -> str:
+def _said(folder: str, status: int) -> list[str]:
     out = Path(folder, "out").read_text(errors="replace").strip()
     err = Path(folder, "err").read_text(errors="replace").strip()
     last = (err.splitlines() or [""])[-1]
@@ -170,7 +179,7 @@ def _said(folder: str, status: int) -> str:
         last = f"TRACEBACK {last}"
     text = last[:400].replace("|", "/").replace(str(Path.home()), "~")
     shown = estimates or ["", *_of_the_reference(folder)]
-    return " | ".join([str(status), text, *map(str, shown)])
+    return [str(status), text, *map(str, shown)]
 
 
 def stages(runs: Path) -> list[str]:
