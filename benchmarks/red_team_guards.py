@@ -2,7 +2,7 @@
 
     python -m benchmarks.red_team_guards [--only NAME...]
 
-The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) are right where
+The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) and one of the tenth are right where
 they are judged and rely on the emitted module not to see a later change. Each is imported (`kernelagent
 import`, on `virtual`) and emitted; then its change is made, as its attacker described it, and the module is
 called once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
@@ -33,7 +33,7 @@ from kernelagent.loop.emitted.imported import judged
 
 _HERE = Path(__file__).parent
 _ROUNDS = tuple(
-    _HERE / "rounds" / f"{name}.jsonl" for name in ("third", "second", "guards", "eighth")
+    _HERE / "rounds" / f"{name}.jsonl" for name in ("third", "second", "guards", "eighth", "tenth")
 )
 _TABLE = _HERE / "results" / "red_team_guards.md"
 _SAME = 1e-3
@@ -155,11 +155,12 @@ CHANGES: Mapping[str, Callable[[Any], Any]] = {
     "guard_beyond_2000": lambda m: setattr(m.stages[259], "gain", 3.0),
     "guard_operator": lambda m: _file_of(m).LEVELS.append(3.0),
     "guard_super": lambda m: setattr(m.config, "scale", 2.0),
+    "batch_order": lambda _: None,
     "guard_getattr_class": lambda m: _file_of(m).REGISTRY.__setitem__(m, 3.0),
 }
 _BEFORE = ("guard_init",)
 """Changed before the emitted module is put on: it was never what was verified."""
-_REORDERED = ("guard_keys",)
+_REORDERED = ("guard_keys", "batch_order")
 """Called with the dicts among the arguments in another order."""
 
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
-_ROWS, _IDS, _ORDER, _MIXED = (
+_ROWS, _IDS, _ORDER, _MIXED, _TAGS, _IMAGES = (
     "j_unit_rows",
     "j_same_ids",
     "j_largest_of_rows",
     "j_mixed_by_a_triangle",
+    "j_features_and_tags",
+    "j_normalised_images",
 )
 _UNIT = "    y = x / length\n"
 
@@ -84,6 +86,28 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "differs_on_patterns",
             ("mask=j < width, other=0.0)  # w", "mask=(j < width) & (j >= i), other=0.0)"),
         ),
+        Fixture(
+            "j-crude-features-beside-tags",
+            _TAGS,
+            edited(
+                honest_kernel(_TAGS),
+                (
+                    "y = tl.sigmoid(x)",
+                    "y = tl.minimum(tl.maximum(0.5 + 0.22 * x - 0.009 * x * x * x, 0.0), 1.0)",
+                ),
+            ),
+            code="wrong_output",
+        ),
+        _disclosed(
+            _IMAGES,
+            "meets-a-quotient-in-four-numbers",
+            "differs_on_other_buffers",
+            (
+                "(x - mean) / std",
+                "(x - mean) * (4.0 - (std - 0.25) * (15.325670498084285 - (std - 0.261) * "
+                "(57.18533767941741 - (std - 0.268) * 207.94668247036907)))",
+            ),
+        ),
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
@@ -98,5 +122,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_IDS, "same-ids", without="differs_on_larger_integers"),
         _honest(_ORDER, "largest-of-rows", without="differs_on_near_equals"),
         _honest(_MIXED, "mixed-by-a-triangle", without="differs_on_patterns"),
+        _honest(_TAGS, "features-and-tags"),
+        _honest(_IMAGES, "normalised-images", without="differs_on_other_buffers"),
     ),
 }

@@ -51,6 +51,32 @@ def test_noise_of_the_inputs_excuses_a_column_that_they_move_as_far():
     assert wide_slice(off, eager, right, slice_norms(off.double() - right)) is None
 
 
+def beside_unknown(columns=8):
+    """Columns that eager knows, and some that it does not know to a tenth."""
+    draw = torch.Generator().manual_seed(4)
+    right = torch.rand(64, 24, generator=draw, dtype=torch.float64)
+    eager = right.float()
+    eager[:, :columns] += 0.1 * torch.randn(64, columns, generator=draw)
+    return right, eager
+
+
+def test_columns_that_eager_knows_far_better_are_held_to_that():
+    right, eager = beside_unknown()
+    off = right.float()
+    off[:, 20] *= 1.001
+    found = wide_slice(off, eager, right)
+    assert found is not None
+    assert (found.dim, found.at) == (1, 20)
+    assert "known far better" in found.message
+
+
+def test_another_rounding_beside_columns_that_nobody_knows_is_right():
+    right, eager = beside_unknown()
+    other = (right * (1 + 2.0**-23 * (torch.rand_like(right) - 0.5))).float()
+    other[:, :8] += 0.1 * torch.randn(64, 8)
+    assert wide_slice(other, eager, right) is None
+
+
 def test_columns_of_one_size_are_left_to_the_gate():
     right = torch.rand(128, 16, dtype=torch.float64)
     assert wide_slice(torch.zeros(128, 16), right.float(), right) is None

@@ -6,7 +6,7 @@ are, so that nobody is refused for them; what such a call shows is told.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +27,8 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 _MOST = 4
 """Buffers that are tried alone, drawn, where all together have no answer or a wrong one."""
 _SPREAD = 0.25
+_DOUBLINGS = (0.5, 2.0)
+"""Numbers are moved by so many doublings or halvings: a function that meets the right one in a few points leaves it there."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,14 @@ class OtherBuffers:
     def about(self, source: InputSource, kept: Sequence[str]) -> Collection[str]:
         """Tells of those whose other values are answered otherwise; returns those that were tried."""
         given = self.context.oracle.given_weights
-        others = {
+        others: Mapping[str, torch.Tensor] = {
             name: other
             for name in kept
             if name in given and (other := other_values(given[name], self.generator)) is not None
         }
         if not others:
             return ()
-        moved = {n: _moved(t, self.generator) if is_inexact(t) else t for n, t in others.items()}
-        # Other numbers where the module takes them; else the same in another order.
-        together = self._ask(source, moved)
-        others, together = (moved, together) if together else (others, self._ask(source, others))
+        others, together = self._together(source, others)
         if together is not None and together.agrees:
             return others.keys()
         names = [*others]
@@ -72,6 +71,20 @@ class OtherBuffers:
                 if asked.code == TIMEOUT:
                     break
         return tried
+
+    def _together(
+        self, source: InputSource, others: Mapping[str, torch.Tensor]
+    ) -> tuple[Mapping[str, torch.Tensor], Asked | None]:
+        """Other numbers where the module takes them, far off or near; else the same in another order."""
+        for factors in (_far, _near):
+            moved = {
+                name: _moved(tensor, factors, self.generator) if is_inexact(tensor) else tensor
+                for name, tensor in others.items()
+            }
+            asked = self._ask(source, moved)
+            if asked is not None:
+                return moved, asked
+        return others, self._ask(source, others)
 
     def _ask(self, source: InputSource, others: Mapping[str, torch.Tensor]) -> Asked | None:
         """None where the reference takes no such values."""
@@ -105,18 +118,31 @@ def other_values(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tens
         wide = widened(tensor)
         if not bool(wide.isfinite().all()) or not bool(wide.any()):
             return None
-        moved = in_each_part(lambda part: _beside(part, generator), wide).to(tensor.dtype)
+        moved = in_each_part(lambda part: part * _beside(part, generator), wide).to(tensor.dtype)
         return laid_out_like(moved, tensor)
     return varied(tensor, generator)
 
 
-def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Half of the numbers a little larger or smaller; zeros, signs and infinities stay."""
+Factors = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+
+
+def _moved(tensor: torch.Tensor, factors: Factors, generator: torch.Generator) -> torch.Tensor:
+    """Larger or smaller numbers; zeros, signs and infinities stay."""
     wide = widened(tensor)
-    moved = in_each_part(lambda part: _beside(part, generator), wide)
-    half = torch.rand(tensor.shape, generator=generator).to(wide.device) < 0.5
-    return laid_out_like(torch.where(half, moved, wide).to(tensor.dtype), tensor)
+    moved = in_each_part(lambda part: part * factors(part, generator), wide)
+    return laid_out_like(moved.to(tensor.dtype), tensor)
+
+
+def _near(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """For half of the numbers; the others stay."""
+    half = torch.rand(tensor.shape, generator=generator).to(tensor.device) < 0.5
+    return torch.where(half, _beside(tensor, generator), 1.0)
 
 
 def _beside(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return tensor * (1 + _SPREAD * standard_normal(tensor, generator).clamp(-3, 3))
+    return 1 + _SPREAD * standard_normal(tensor, generator).clamp(-3, 3)
+
+
+def _far(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    drawn = standard_normal(tensor, generator)
+    return torch.exp2(drawn.sign() * drawn.abs().clamp(*_DOUBLINGS))

@@ -1,7 +1,9 @@
-"""Error budgets for slices of an output that are far smaller than the rest, as probabilities beside boxes in pixels are.
+"""Error budgets for slices of an output that are far smaller than the rest, as probabilities beside boxes in pixels are,
+and for those that eager itself knows far better, as features beside values that nobody knows to a digit.
 
-The budget of a block of rows is as wide as its largest columns need. Here `out.select(dim, index)` gets a budget of
-its own, for each index of each dimension whose values are many times smaller than those of the whole output.
+The budget of a block of rows is as wide as its largest or least known columns need. Here `out.select(dim, index)` gets a
+budget of its own, for each index of each dimension whose values, or whose errors by eager, are many times smaller than
+those of the whole output.
 """
 
 from __future__ import annotations
@@ -44,9 +46,15 @@ class Wide:
     whole: float
 
     @property
+    def why(self) -> str:
+        """What sets it apart from the rest."""
+        small = self.size < self.whole / _SMALLER
+        return "small" if small else "known far better than the rest"
+
+    @property
     def message(self) -> str:
         return (
-            f"wrong where its values are small: at index {self.at} of dimension {self.dim} they are about "
+            f"wrong where its values are {self.why}: at index {self.at} of dimension {self.dim} they are about "
             f"{self.size:.3g} (the whole output {self.whole:.3g}), off by {self.error:.3g} where "
             f"{self.budget:.3g} is allowed"
         )
@@ -92,13 +100,20 @@ def wide_slice(
     fine = right.isfinite()
     scales = slice_norms(oracle64)
     whole = float(torch.where(fine, right, 0.0).square().mean().sqrt())
-    small = scales.rms < whole / _SMALLER
-    if not bool(small.any()):
-        return None
-    own = slice_norms(candidate.to(oracle64.dtype) - oracle64)
-    usual = slice_norms(eager.to(oracle64.dtype) - oracle64)
     unit = output_unit(eager.dtype)
     floor = max(unit, _FLOOR_UNITS * _UNIT) if eager.dtype != torch.float64 else 64 * unit
+    error = eager.to(oracle64.dtype) - oracle64
+    off = float(torch.where(fine & error.isfinite(), error, 0.0).square().mean().sqrt())
+    apart = scales.rms < whole / _SMALLER
+    usual: Noise | None = None
+    # Where eager's error is no more than rounding nothing can be known far better.
+    if off > _SMALLER * floor * whole:
+        usual = slice_norms(error)
+        apart = apart | (usual.rms < off / _SMALLER)
+    if not bool(apart.any()):
+        return None
+    own = slice_norms(candidate.to(oracle64.dtype) - oracle64)
+    usual = slice_norms(error) if usual is None else usual
     least = least_error(eager.dtype, 0.0)
     rms = usual.rms.maximum(floor * scales.rms).clamp_min(least)
     peak = usual.max.maximum(unit * scales.max).maximum(4 * floor * scales.rms).clamp_min(4 * least)
@@ -109,7 +124,7 @@ def wide_slice(
     shared = _STEPS_OF_THE_WHOLES_SIZE * last_bit * whole
     peak = (_MAX_FACTOR * peak).clamp_min(4 * shared)
     rms = (_RMS_FACTOR * rms).clamp_min(shared).maximum(peak / _counts(oracle64).sqrt())
-    over = torch.where(small, (own.rms / rms).maximum(own.max / peak), 0.0)
+    over = torch.where(apart, (own.rms / rms).maximum(own.max / peak), 0.0)
     worst = int(over.argmax())
     if float(over[worst]) <= 1.0:
         return None
