@@ -33,6 +33,13 @@ def signature(function: Any) -> list[str]:
     return shown
 
 
+_HANDED_ON = {
+    inspect.Parameter.KEYWORD_ONLY: "{0}={0}",
+    inspect.Parameter.VAR_POSITIONAL: "*{0}",
+    inspect.Parameter.VAR_KEYWORD: "**{0}",
+}
+
+
 def arguments(module: torch.nn.Module) -> list[inspect.Parameter]:
     """The original forward's parameters, without annotations."""
     parameters = list(inspect.signature(module.forward).parameters.values())
@@ -47,10 +54,7 @@ def written_parameters(parameters: Sequence[inspect.Parameter]) -> str:
 
 def passed(parameters: Sequence[inspect.Parameter]) -> str:
     """Parameters handed on to another method."""
-    return ", ".join(
-        f"{p.name}={p.name}" if p.kind is inspect.Parameter.KEYWORD_ONLY else p.name
-        for p in parameters
-    )
+    return ", ".join(_HANDED_ON.get(p.kind, "{0}").format(p.name) for p in parameters)
 
 
 def state_lines(module: torch.nn.Module, shapes: Shapes = NO_SHAPES) -> list[str]:
