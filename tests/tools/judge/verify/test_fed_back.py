@@ -16,6 +16,7 @@ from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.known_trials import known_trial
 from kernelagent.tools.judge.verify.beyond.fed_back import fed_back, one_for_two
+from kernelagent.tools.judge.verify.compare.compare import compare
 
 MODULE = """\
     import torch
@@ -113,3 +114,17 @@ def test_tensors_of_two_forms_stay_two_and_so_do_those_that_are_written_to(tmp_p
     assert one_for_two(plain, trial_on(plain, torch.randn(4, 8), torch.randn(8))) is None
     writes = reference(tmp_path, "x, y", "x.add_(y)")
     assert one_for_two(writes, trial_on(writes, torch.randn(4, 8), torch.randn(4, 8))) is None
+
+
+def test_other_steps_in_16_bits_are_as_right_with_one_tensor_as_with_two(tmp_path):
+    oracle = reference(tmp_path, "x, y", "(x * 8 + y.tanh() * 8 - x * 7).softmax(-1) @ x + y")
+    drawn = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(192, 192, generator=drawn).bfloat16() for _ in range(2))
+    made = one_for_two(oracle, trial_on(oracle, x, y))
+    assert made.lasts
+    (one, _), _ = made.trial.arguments
+    otherwise = ((one * 8 - one * 7) + one.tanh() * 8).softmax(-1) @ one + one
+    how = {"input_set": "default", "probe": "natural"}
+    assert compare(otherwise, made.trial.compared, **how).passed
+    column = torch.arange(192) == 5
+    assert not compare(otherwise + column, made.trial.compared, **how).passed

@@ -88,7 +88,9 @@ def one_for_two(oracle: Oracle, trial: Trial) -> OneForTwo | None:
     generator = torch.Generator().manual_seed(fresh_seed())
     made = known_trial(oracle, trial.input_set, (args, kwargs), generator)
     if made is not None:
-        return OneForTwo(made, lasts=True)
+        # Its numbers are natural ones: what eager loses in its own steps tells how exact a single element is.
+        compared = replace(made.compared, moved=None, by_slices=False)
+        return OneForTwo(replace(made, compared=compared), lasts=True)
     try:
         made = trial_on(oracle, trial.input_set, "natural", (args, kwargs), {}, generator)
     except REFUSALS:
