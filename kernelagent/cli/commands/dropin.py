@@ -12,6 +12,7 @@ from typing import Any
 from kernelagent.cli.commands.optimize import confirm_sending, of_run
 from kernelagent.cli.terminal.json_output import print_json
 from kernelagent.cli.terminal.stages import stages_of
+from kernelagent.domain.certificate import certificate_in
 from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.configuration.options import options_of
 from kernelagent.domain.errors import ExitStatus, UsageError
@@ -41,7 +42,7 @@ def recheck(
     if not path.is_file():
         raise UsageError(f"there is no emitted file {emitted}")
     spec = problem_spec(problem, names)
-    check_problem(spec)
+    check_problem(rechecks.as_certified(certificate_in(path), spec))
     on_stage = stages_of(emitted, as_json=as_json)
     result = rechecks.recheck(path, spec, flags, on_stage, submodule)
     if as_json:

@@ -32,6 +32,9 @@ STATUS = {
     "cannot_judge": ExitStatus.ENVIRONMENT,
 }
 
+_NAMES = ("module", "inputs", "init", "check")
+"""What is looked up in a problem's file."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -100,18 +103,26 @@ def judged_part(settings: JudgeSettings, submodule: str | None) -> Iterator[Judg
         yield replace(settings, problem=ProblemSpec(bundle=str(bundle), submodule=submodule))
 
 
+def as_certified(record: Certified, problem: ProblemSpec) -> ProblemSpec:
+    """The problem with the names that its certificate has, where others are not given.
+
+    A bundle holds one module and its inputs: nothing is looked up by name.
+    """
+    if problem.bundle is not None:
+        return problem
+    return replace(
+        problem,
+        **{name: getattr(problem, name) or getattr(record.asked, name) for name in _NAMES},
+    )
+
+
 def settings_for(
     record: Certified, problem: ProblemSpec, flags: Mapping[str, Any]
 ) -> JudgeSettings:
     """What the certificate was given with; flags that are not None win."""
-    asked = asdict(record.asked)
-    names = {name: asked.pop(name) for name in ("module", "inputs", "init", "check")}
-    given = asdict(problem)
-    # A bundle holds one module and its inputs: nothing is looked up by name.
-    if problem.bundle is None:
-        given |= {name: given[name] or known for name, known in names.items()}
+    asked = {name: value for name, value in asdict(record.asked).items() if name not in _NAMES}
     settings = {
-        "problem": given,
+        "problem": asdict(as_certified(record, problem)),
         "device": record.device.kind,
         "policy": record.policy,
         "baseline": record.baseline,

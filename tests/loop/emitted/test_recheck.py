@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelagent.cli.main import main
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.certificate import Asked, Certified, certificate_in
 from kernelagent.domain.configuration.config import RunConfig
@@ -225,3 +226,13 @@ def test_a_file_is_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> Non
     assert not same & {one.code for one in result.evaluation.disclosures}
     path.write_text(text.replace("* 2 + 1, at", "* 2 + 2, at"), encoding="utf-8")
     assert recheck(path, problem, {}, lambda _: None).verdict == "broken"
+
+
+def test_the_command_in_a_files_header_needs_no_names_that_its_certificate_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(tmp_path)
+    model = tmp_path / "model.py"
+    model.write_text("from torch import nn\n\n\nclass Other(nn.Module):\n    pass\n", "utf-8")
+    assert main(["recheck", str(tmp_path / "emitted.py"), str(model)]) == ExitStatus.USAGE
+    assert "no nn.Module named 'Block'" in capsys.readouterr().err
