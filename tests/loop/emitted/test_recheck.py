@@ -234,5 +234,7 @@ def test_the_command_in_a_files_header_needs_no_names_that_its_certificate_has(
     record(tmp_path)
     model = tmp_path / "model.py"
     model.write_text("from torch import nn\n\n\nclass Other(nn.Module):\n    pass\n", "utf-8")
-    assert main(["recheck", str(tmp_path / "emitted.py"), str(model)]) == ExitStatus.USAGE
+    with pytest.raises(SystemExit) as ended:
+        main(["recheck", str(tmp_path / "emitted.py"), str(model)])
+    assert ended.value.code == ExitStatus.USAGE
     assert "no nn.Module named 'Block'" in capsys.readouterr().err
