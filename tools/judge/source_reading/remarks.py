@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernelagent.tools.judge.source_reading.kinds import Code, Remark
+from kernelagent.tools.source_text import written
 
 _LONGEST = 70
 
@@ -36,7 +37,7 @@ def _text_of(node: ast.AST, source: str) -> str:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return f"def {node.name}"
     if isinstance(node, ast.ExceptHandler):
-        kind = "" if node.type is None else f" {ast.unparse(node.type)}"
+        kind = "" if node.type is None else f" {written(node.type)}"
         return f"except{kind}:"
     return ast.get_source_segment(source, node) or ""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelagent.domain.replies.tool_registry import MOST_CONFIGURATIONS
+from kernelagent.tools.source_text import written
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 Value = int | float | str | bool
@@ -93,7 +94,7 @@ def _places(tree: ast.Module, name: str) -> Iterator[ast.expr]:
 
 def _literal(node: ast.expr | None) -> ast.expr | None:
     """The number itself, also inside `tl.constexpr(64)`."""
-    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("constexpr") and node.args:
+    if isinstance(node, ast.Call) and written(node.func).endswith("constexpr") and node.args:
         node = node.args[0]
     return node if isinstance(node, ast.Constant) else None
 
@@ -120,7 +121,7 @@ def _launches(tree: ast.Module) -> list[ast.Call]:
 
 
 def _is_kernel(function: ast.FunctionDef) -> bool:
-    return any(ast.unparse(d).partition("(")[0].endswith("jit") for d in function.decorator_list)
+    return any(written(d).partition("(")[0].endswith("jit") for d in function.decorator_list)
 
 
 def _line_starts(source: str) -> list[int]:

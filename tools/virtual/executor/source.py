@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 from triton.runtime.jit import JITFunction
 
+from kernelagent.tools.source_text import written
 from kernelagent.tools.virtual.device.codec import OF_A_LIBRARY, UNKNOWN, decode
 from kernelagent.tools.virtual.executor.definitions import (
     Definition,
@@ -241,7 +242,7 @@ def _made(
         for default in (*definition.node.args.defaults, *definition.node.args.kw_defaults):
             if default is not None and not _is_fixed(default):
                 raise Refused(
-                    f"line {default.lineno}: `{ast.unparse(default)}` as a default of the "
+                    f"line {default.lineno}: `{written(default)}` as a default of the "
                     f"function of constants `{definition.name}` keeps what one call leaves in it for the next"
                 )
         function = space[definition.name]
@@ -318,7 +319,7 @@ def _plain_arguments(arguments: ast.arguments, imports: Mapping[str, Any]) -> as
         if known or isinstance(parameter.annotation, ast.Constant):
             return parameter
         assert parameter.annotation is not None
-        message = ast.Constant(ast.unparse(parameter.annotation))
+        message = ast.Constant(written(parameter.annotation))
         return ast.copy_location(
             ast.arg(parameter.arg, ast.copy_location(message, parameter), None), parameter
         )

@@ -20,6 +20,8 @@ from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITCallable, JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelagent.tools.source_text import written
+
 _STATEMENTS = (
     ast.Return, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Expr,
     ast.Pass, ast.Break, ast.Continue, ast.Assert, ast.With, ast.withitem,
@@ -168,7 +170,7 @@ def _check_block_pointers(function: ast.FunctionDef, imports: Mapping[str, Any])
         first = min(made, key=lambda node: node.lineno)
         raise _refusal(
             first,
-            f"Triton {triton.__version__} has no block pointers ({ast.unparse(first)}): write tl.make_tensor_descriptor, "
+            f"Triton {triton.__version__} has no block pointers ({written(first)}): write tl.make_tensor_descriptor, "
             f"or pointers and masks, in their place",
         )
 
@@ -199,13 +201,13 @@ def _check_attribute(
     result, owner = resolve(node, imports), resolve(node.value, imports)
     if isinstance(owner, ModuleType):
         if not hasattr(owner, node.attr):
-            raise _refusal(node, f"Triton {triton.__version__} has no {ast.unparse(node)}")
+            raise _refusal(node, f"Triton {triton.__version__} has no {written(node)}")
         if node.attr.startswith("_") or not may_be_named(result):
-            raise _refusal(node, f"{ast.unparse(node)} cannot be used in a kernel")
+            raise _refusal(node, f"{written(node)} cannot be used in a kernel")
         if owner is torch.version and (result is not None or node.attr in _OF_NVIDIA):
-            raise _refusal(node, f"{ast.unparse(node)} may be another where the kernel will run")
+            raise _refusal(node, f"{written(node)} may be another where the kernel will run")
         if isinstance(result, ModuleType) and not isinstance(parents.get(node), ast.Attribute):
-            raise _refusal(node, f"the module {ast.unparse(node)} is no value a kernel can use")
+            raise _refusal(node, f"the module {written(node)} is no value a kernel can use")
     elif owner is tl.PropagateNan and node.attr in _NAN_RULES:
         return
     elif node.attr not in members:

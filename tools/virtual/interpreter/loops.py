@@ -14,6 +14,7 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
+from kernelagent.tools.source_text import written
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.compiled.code_regions import Side
 from kernelagent.tools.virtual.kernel_text import joined
@@ -298,7 +299,7 @@ class LogicRewriter(ast.NodeTransformer):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         self.generic_visit(node)
-        constant = ast.unparse(node.annotation).split(".")[-1] == "constexpr"
+        constant = written(node.annotation).split(".")[-1] == "constexpr"
         if node.value is not None and not constant:
             made = ast.Assign([node.target], call("bound", [node.value]))
             return ast.copy_location(made, node)

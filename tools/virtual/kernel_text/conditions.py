@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from kernelagent.tools.source_text import written
 from kernelagent.tools.virtual.interpreter.loops import call
 from kernelagent.tools.virtual.kernel_text.branches import Constants
 from kernelagent.tools.virtual.kernel_text.lines import NAME
@@ -359,7 +360,7 @@ def is_condition(node: ast.expr) -> bool:
 
 def _widens(node: ast.Call) -> bool:
     """Whether it is made a number of at least the range of 32 bits, and its bits are not taken for another's."""
-    kinds = [part for part in node.args if ast.unparse(part).endswith(_WIDE)]
+    kinds = [part for part in node.args if written(part).endswith(_WIDE)]
     return name_of(node.func) == "to" and len(kinds) == len(node.args) == 1 and not node.keywords
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from triton.runtime import JITFunction
 
+from kernelagent.tools.source_text import written
 from kernelagent.tools.virtual.kernel_text.branches import Constants, taken
 
 LOADS = frozenset({"load", "load_tensor_descriptor"})
@@ -143,7 +144,7 @@ def name_of(called: ast.expr) -> str:
 
 def shown(node: ast.expr) -> str:
     """The text of an expression, as a reader is told it."""
-    text = ast.unparse(node)
+    text = written(node)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 

@@ -33,7 +33,7 @@ def signature(function: Any) -> list[str]:
     return shown
 
 
-_HANDED_ON = {
+_HANDED_ON: Mapping[object, str] = {
     inspect.Parameter.KEYWORD_ONLY: "{0}={0}",
     inspect.Parameter.VAR_POSITIONAL: "*{0}",
     inspect.Parameter.VAR_KEYWORD: "**{0}",

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelagent.tools.source_text import written
+
 _MOST_CONDITIONS = 512
 _MOST_OPEN = 3
 """Names that may be left open in one condition."""
@@ -109,7 +111,7 @@ def size_conditions(tree: ast.AST) -> tuple[SizeCondition, ...]:
             except _Unknown:
                 continue
             names = tuple(dict.fromkeys(_open(whole)))
-            condition = SizeCondition(ast.unparse(whole), names)
+            condition = SizeCondition(written(whole), names)
             probe = {name: np.arange(1, 3, dtype=np.int64) for name in names}
             if 0 < len(names) <= _MOST_OPEN and condition.holds(probe) is not None:
                 found.setdefault(condition.text, condition)
@@ -315,7 +317,7 @@ def _is_size(node: ast.AST) -> bool:
 def _open(node: ast.AST) -> Iterator[str]:
     """The names that are left, and what else is a size."""
     if _is_size(node) or isinstance(node, ast.Name | ast.Attribute):
-        yield ast.unparse(node)
+        yield written(node)
         return
     children = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
     for child in children:
@@ -358,7 +360,7 @@ def _value(node: ast.AST, sizes: Mapping[str, _Values]) -> Any:
             return of(_value(left, sizes), _value(right, sizes))
         case ast.Call(func=function, args=arguments, keywords=[]) if not _is_size(node):
             return _called(function, arguments, sizes)
-    given = sizes.get(ast.unparse(node))
+    given = sizes.get(written(node))
     if given is None:
         raise _Unknown
     return given

@@ -34,6 +34,7 @@ from kernelagent.tools.judge.source_reading.following.names import (
 from kernelagent.tools.judge.source_reading.following.plain import Plain
 from kernelagent.tools.judge.source_reading.kinds import Remark
 from kernelagent.tools.judge.source_reading.remarks import Remarks
+from kernelagent.tools.source_text import written
 
 _CHANGES_A_CONTAINER = frozenset(
     "append appendleft extend insert pop popitem popleft remove clear update setdefault add discard sort reverse "
@@ -268,7 +269,7 @@ class State:
             first = first.value
         if where.later or not isinstance(first, ast.Name) or first.id != where.new:
             return False
-        given = ast.unparse(base)
+        given = written(base)
         own = f"{given}.{name}"
         return self._are_empty(given, where) and (
             self._are_empty(own, where) or self._are_tensors(own, where)
@@ -404,5 +405,5 @@ def _given_to(text: str, where: _Where) -> list[ast.expr]:
     return [
         node.value
         for node in ast.walk(where.scope.node)
-        if isinstance(node, ast.Assign) and text in map(ast.unparse, node.targets)
+        if isinstance(node, ast.Assign) and text in map(written, node.targets)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from kernelagent.tools.judge.source_reading.following.names import Kept, Names, Scope
+from kernelagent.tools.source_text import written
 
 _ANSWERS = frozenset(
     "all any isnan isinf isfinite eq ne lt gt le ge isclose count_nonzero logical_not logical_and logical_or".split()
@@ -84,5 +85,5 @@ def _is_tensor_parameter(name: str, function: ast.AST) -> bool:
     if not (isinstance(function, ast.FunctionDef) and function.name == "forward"):
         return False
     every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    hints = [ast.unparse(a.annotation) for a in every if a.arg == name and a.annotation is not None]
+    hints = [written(a.annotation) for a in every if a.arg == name and a.annotation is not None]
     return name in [a.arg for a in every[1:]] and all("Tensor" in hint for hint in hints)

@@ -11,6 +11,7 @@ from kernelagent.tools.calls.torch_dtypes import HALVES
 _ON_A_TIE = 1 / 64
 """Of half a unit: how near to the middle of two numbers either may be taken."""
 
+
 def ulps_between(dtype: torch.dtype, got: float, wanted: float) -> float | None:
     """The difference in units of the last place of the right value; None where there is no such unit."""
     if not (math.isfinite(got) and math.isfinite(wanted) and wanted):
