@@ -36,6 +36,7 @@ from kernelagent.prompts.last_screen import (
     how_sure,
     not_all_tried,
     putting_back,
+    remarks_line,
     where_verified,
     whole_model_lines,
 )
@@ -64,6 +65,8 @@ class PartResult:
     how_sure: str = ""
     where: str = ""
     """The sizes that the kernels answer."""
+    to_know: str = ""
+    """How many remarks there are, and where they stand."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +286,11 @@ def with_its_number(part: PartResult, winner: Evaluation | None) -> PartResult:
         return part
     sizes = where_verified(winner.envelope) + not_all_tried(winner)
     return replace(
-        part, number=number(winner) + _of_what(winner), how_sure=how_sure(winner), where=sizes
+        part,
+        number=number(winner) + _of_what(winner),
+        how_sure=how_sure(winner),
+        where=sizes,
+        to_know=remarks_line(winner),
     )
 
 
@@ -308,7 +315,7 @@ def text_of(result: PartsResult) -> str:
     lines = []
     for part in result.parts:
         if part.emitted is None or part.whole is None:
-            lines.append(f"{part.path}: no better module: {part.why}")
+            lines += [f"{part.path}: no better module: {part.why}", *_report_line(part)]
             continue
         whole = part.whole
         right, time_ = whole_model_lines(whole)
@@ -321,6 +328,8 @@ def text_of(result: PartsResult) -> str:
             f"  whole model's time: {time_}",
             "  put it back:",
             *(f"  {line}" for line in putting_back(Path(part.emitted), whole.paths)),
+            *([f"  to know: {part.to_know}"] if part.to_know else []),
+            *_report_line(part),
         ]
         if part.alike:
             lines.append(
@@ -328,6 +337,12 @@ def text_of(result: PartsResult) -> str:
                 f"not run with the file there): {', '.join(part.alike)}"
             )
     return "\n".join(lines) + "\n"
+
+
+def _report_line(part: PartResult) -> list[str]:
+    """Where its report is, where it had a run."""
+    run = Path(part.run)
+    return [f"  report: {run / 'report.md'}, report.html beside it"] if part.run else []
 
 
 def _candidate_of(result: RunResult) -> Candidate:

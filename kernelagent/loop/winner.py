@@ -148,33 +148,39 @@ class FinalStage:
         if turn.evaluation is not None:
             winner = _with_its_estimate(winner, turn.index, turn.evaluation)
         if _why_not(winner) is None:
-            winner = self._widened(candidate, winner)
+            winner = self._widened(turn, candidate, winner)
         if winner.accepted and standing(winner) != "slower":
             winner = self._as_emitted(turn, candidate, winner)
         self.log.publish(WinnerMeasured(turn.index, winner))
         return winner
 
-    def _widened(self, candidate: Candidate, winner: Evaluation) -> Evaluation:
+    def _widened(self, turn: Turn, candidate: Candidate, winner: Evaluation) -> Evaluation:
         if self.config.envelope_seconds <= 0:
             return winner
+        began = self.clock()
         try:
-            return self.judge.widen(candidate, winner, self.config.envelope_seconds)
+            widened = self.judge.widen(candidate, winner, self.config.envelope_seconds)
         except EnvironmentFault as error:
             # The verdict on the given inputs stands without it.
             self.warn_once(f"no inputs near yours were tried: {error}")
             return winner
+        self._progress(turn.index, Stage("neighbours", "passed", self.clock() - began))
+        return widened
 
     def _as_emitted(self, turn: Turn, candidate: Candidate, winner: Evaluation) -> Evaluation:
         """The verdict with what running the very file has shown: it is another thing than the candidate alone."""
         if review(candidate.source) and not self.config.force:
             return winner  # No file is written of it, and perhaps none can be.
         # With the drop-in's text in it, as the package that may hold it need not be installed here.
-        file = Candidate(self._module_text(turn, winner, "inline"))
+        file, began = Candidate(self._module_text(turn, winner, "inline")), self.clock()
         try:
-            return self.judge.try_emitted(file, winner, self.config.judging_seconds)
+            tried = self.judge.try_emitted(file, winner, self.config.judging_seconds)
         except EnvironmentFault as error:
             self.warn_once(f"the emitted file was not tried: {error}")
             return winner
+        status: Literal["passed", "failed"] = "passed" if tried.accepted else "failed"
+        self._progress(turn.index, Stage("emitted", status, self.clock() - began))
+        return tried
 
     def _progress(self, turn: int, stage: Stage) -> None:
         self.log.publish(stage_event(turn, stage))

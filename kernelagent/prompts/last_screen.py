@@ -42,11 +42,16 @@ def outcome_text(
         ),
     ]
     if winner.disclosures:
-        count = len(winner.disclosures)
-        lines.append(
-            f"  to know: {count} remark{'s' * (count > 1)}, in the file's header and the report"
-        )
+        lines.append(f"  to know: {remarks_line(winner)}")
     return "\n".join(lines) + "\n"
+
+
+def remarks_line(winner: Evaluation) -> str:
+    """How many remarks an acceptance has, and where they stand; empty where it has none."""
+    count = len(winner.disclosures)
+    return (
+        f"{count} remark{'s' * (count > 1)}, in the file's header and the report" if count else ""
+    )
 
 
 _SHAPES = 6
