@@ -123,8 +123,9 @@ def _optimizing(model: str, spec: ProblemSpec, config: RunConfig, step: Proposal
     for name, option in options_of(ProblemSpec).items():
         if name != "module" or ":" not in model:
             words += option.typed(getattr(spec, name))
-    for name in ("device", "target", "mode"):
+    for name in ("device", "target"):
         words += options_of(RunConfig)[name].typed(getattr(config, name))
+    words += ["--train"] if config.mode == "train" else []
     return shlex.join(words)
 
 

@@ -19,10 +19,10 @@ def scan_text(
     kind = "estimate, nothing was timed" if scan.time == "estimate" else "measured"
     lines = [f"{scan.model} on {scan.device.name}: {scan.total_us:.1f} µs a forward ({kind})"]
     rows = _folded(scan.rows)
-    shown = rows[:most]
+    shown = _longest(rows, most)
     lines += _columns([_HEAD, *(_cells(row) for row in shown)], [_remark(row) for row in shown])
     if len(rows) > most:
-        lines.append(f"and {len(rows) - most} more; --json has all")
+        lines.append(f"and {len(rows) - most} more, which take less time; --json has all")
     lines += [
         f"outside these parts, in the model's own forward: {_own(scan)}",
         _LEGEND,
@@ -52,6 +52,12 @@ def _folded(rows: Sequence[ScanRow]) -> list[ScanRow]:
             result.append(row)
             gone |= {row.path, *row.alike}
     return result
+
+
+def _longest(rows: Sequence[ScanRow], most: int) -> list[ScanRow]:
+    """So many of the rows at most, those that take the longest, in the order in which they stand."""
+    by_time = sorted(range(len(rows)), key=lambda at: -rows[at].device_us)
+    return [rows[at] for at in sorted(by_time[:most])]
 
 
 def _own(scan: Scan) -> str:
