@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.evaluation import Estimate, Evaluation
 
 _OF_OLDER_RECORDS = 0.2
 """Half the width of a ratio's interval in records that carry none."""
@@ -71,3 +71,13 @@ def standing(evaluation: Evaluation) -> Standing:
     if evaluation.faster is False or interval.low <= 1.0:
         return "not told apart"
     return "faster"
+
+
+def perhaps_behind(estimate: Estimate) -> str | None:
+    """A warning where the estimates do not tell that the candidate is faster than torch.compile; None where they do."""
+    ratio = estimate.speedup_compile
+    if ratio is None or ratio.low > 1:
+        return None
+    if ratio.value > 1:
+        return "torch.compile may be faster"
+    return "torch.compile is likely as fast, or faster"

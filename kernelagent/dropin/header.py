@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kernelagent.domain.better import standing
+from kernelagent.domain.better import perhaps_behind, standing
 from kernelagent.domain.certificate import Asked
 from kernelagent.domain.evaluation import Evaluation, Interval, Timing
 from kernelagent.domain.problem import ProblemFacts
@@ -91,9 +91,13 @@ def _result(evaluation: Evaluation, certificate: Certificate) -> str:
             f"estimate for the eager module is {_microseconds(estimate.eager_us)} "
             f"({estimate.shapes})."
         )
+        if estimate.compile is not None:
+            warning = perhaps_behind(estimate)
+            near = f": {warning}" if warning is not None else ""
+            text += f" For torch.compile it is {_microseconds(estimate.compile.value)}{near}."
         within = standing(evaluation) == "not told apart"
         place = "lies within" if within else "is more than"
-        text += f" The difference {place} what such estimates are uncertain by."
+        text += f" The difference to eager {place} what such estimates are uncertain by."
     return text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernelagent.domain.better import perhaps_behind
 from kernelagent.domain.evaluation import NO_TIME_TO_ESTIMATE, Estimate, Evaluation
 from kernelagent.domain.events import (
     BestChanged,
@@ -58,13 +59,14 @@ class Pace:
                 pass
 
     def left(self, now_s: float) -> str | None:
-        """`turn 3 of 20, about 4 min left at most`; None before there is anything to say."""
+        """`2 of at most 20 turns done, about 4 min left at this pace`; None before there is anything to say."""
         if self.begun_s is None or self.turns is None or self.turns <= 1:
             return None
-        place = f"turn {min(self.done + 1, self.turns)} of at most {self.turns}"
+        place = f"{min(self.done, self.turns)} of at most {self.turns} turns done"
         if self.done == 0 or self.done >= self.turns:
             return place
-        return f"{place}, {_duration(self.seconds_left(now_s))} left at this pace"
+        left = _duration(self.seconds_left(now_s))
+        return f"{place}, {left} left at this pace, then the best is judged again"
 
     def seconds_left(self, now_s: float) -> float:
         """At most, at the pace so far; 0 before a turn has ended."""
@@ -255,13 +257,3 @@ def _compiled(estimate: Estimate) -> str:
     warning = perhaps_behind(estimate)
     near = f" ({warning})" if warning is not None else ""
     return f", torch.compile {estimate.compile.value:.1f} µs{near}"
-
-
-def perhaps_behind(estimate: Estimate) -> str | None:
-    """A warning where the estimates do not tell that the candidate is faster than torch.compile; None where they do."""
-    ratio = estimate.speedup_compile
-    if ratio is None or ratio.low > 1:
-        return None
-    if ratio.value > 1:
-        return "torch.compile may be faster"
-    return "torch.compile is likely as fast, or faster"

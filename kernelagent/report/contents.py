@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelagent.domain.better import ratio_interval
+from kernelagent.domain.better import perhaps_behind, ratio_interval
 from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.events import Logged
 from kernelagent.domain.serialization import from_data
 from kernelagent.prompts.last_screen import whole_model_lines
 from kernelagent.prompts.next_steps import next_steps
-from kernelagent.prompts.wording import perhaps_behind
 from kernelagent.report import evidence, limits, proof, story
 from kernelagent.report.document import (
     Block,

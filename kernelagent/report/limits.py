@@ -11,9 +11,14 @@ from kernelagent.storage.run_state import RunState
 def not_verified(state: RunState, winner: Evaluation | None) -> tuple[Block, ...]:
     """Limits of the verdict, then what judge and run disclosed."""
     items: list[Words] = []
-    if winner is None:
+    if winner is None and state.measured:
+        turns = ", ".join(map(str, sorted(state.measured)))
+        items.append(
+            f"Nothing was emitted: judged a second time (turn {turns}), no candidate was both right and known to be faster."
+        )
+    elif winner is None:
         items.append("No candidate was judged a second time: no verdict of this run is final.")
-    else:
+    if winner is not None:
         items += _limits(state, winner)
     if state.device is not None and state.device.kind == "virtual":
         items += _without_a_gpu(state.device.target)

@@ -118,9 +118,12 @@ def test_progress_says_how_much_is_left() -> None:
     see(0.0, RunStarted("r", ProblemSpec(path="a.py"), {"turns": 5}, {}))
     assert pace.left(0.0) is None
     see(10.0, TurnStarted(0, request, "", ""))
-    assert pace.left(20.0) == "turn 1 of at most 5"
+    assert pace.left(20.0) == "0 of at most 5 turns done"
     see(70.0, TurnVoid(0, "nothing"))
-    assert pace.left(70.0) == "turn 2 of at most 5, about 4 min left at this pace"
+    assert (
+        pace.left(70.0)
+        == "1 of at most 5 turns done, about 4 min left at this pace, then the best is judged again"
+    )
 
 
 def test_a_log_is_told_how_far_the_run_is_where_a_minute_or_more_is_left() -> None:
@@ -133,8 +136,8 @@ def test_a_log_is_told_how_far_the_run_is_where_a_minute_or_more_is_left() -> No
         progress(Logged(0, 20.0 * (turn + 1), TurnVoid(turn, "nothing")))
     told = [line for line in text.getvalue().splitlines() if "left at this pace" in line]
     assert told == [
-        "turn 2 of at most 9, about 3 min left at this pace",
-        "turn 5 of at most 9, about 2 min left at this pace",
+        "1 of at most 9 turns done, about 3 min left at this pace, then the best is judged again",
+        "4 of at most 9 turns done, about 2 min left at this pace, then the best is judged again",
     ]
 
 

@@ -337,8 +337,7 @@ def _turn(state: RunState, index: int) -> Turn:
     except KeyError:
         known = ", ".join(str(turn.index) for turn in state.history.turns[-10:]) or "none"
         raise UsageError(
-            f"run {state.run} has no turn {index}; it has {len(state.history.turns)}, "
-            f"the latest: {known}"
+            f"run {state.run} has no turn {index}; its latest turns: {known}"
         ) from None
 
 

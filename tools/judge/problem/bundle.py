@@ -19,6 +19,7 @@ from typing import IO, Any
 import cloudpickle
 import torch
 from safetensors.torch import load_file, save_file
+from torch.nn.utils import parametrize
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.load import (
@@ -129,6 +130,25 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
             at = len(self.tensors) - 1
         parameter = isinstance(obj, torch.nn.Parameter)
         return ("tensor", at, parameter, obj.requires_grad, tuple(obj.stride()))
+
+    def reducer_override(self, obj: Any) -> Any:
+        """A parametrized module, as `weight_norm` makes one, whose class torch has made for it alone and does not pickle."""
+        if isinstance(obj, torch.nn.Module) and parametrize.is_parametrized(obj):
+            kind, names = type(obj).__bases__[0], tuple(vars(obj)["_modules"]["parametrizations"])
+            return _parametrized, (kind, names, dict(vars(obj)))
+        return super().reducer_override(obj)
+
+
+def _parametrized(
+    kind: type[torch.nn.Module], names: tuple[str, ...], state: dict[str, Any]
+) -> torch.nn.Module:
+    made = kind.__new__(kind)
+    vars(made).update(state)
+    # As `register_parametrization` does it; torch has no other way to make such a class again.
+    parametrize._inject_new_class(made)
+    for name in names:
+        parametrize._inject_property(made, name)
+    return made
 
 
 def _save(path: Path, tensors: Path, value: Any) -> None:

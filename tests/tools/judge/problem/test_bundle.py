@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 
 import torch
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrize import is_parametrized
 
 from kernelagent.tools.judge.problem.bundle import load_bundle, save_bundle
 
@@ -12,6 +15,9 @@ SOURCE = """
 from dataclasses import dataclass
 
 import torch
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrize import is_parametrized
 
 
 @dataclass
@@ -48,3 +54,19 @@ def test_a_class_of_a_file_loaded_by_its_path_travels_with_its_code(tmp_path: Pa
     problem = load_bundle(tmp_path / "bundle")
     torch.testing.assert_close(problem.build()(x), x * 2)
     assert problem.entry_point == "Scaled"
+
+
+def test_a_parametrized_module_comes_back_with_its_weights_and_its_parametrization(
+    tmp_path: Path,
+) -> None:
+    inner = weight_norm(nn.Linear(8, 8))
+    module = nn.Sequential(inner, nn.LayerNorm(8))
+    x = torch.randn(2, 8)
+    save_bundle(tmp_path, module, (x,))
+    again = load_bundle(tmp_path).build()
+    assert again.state_dict().keys() == module.state_dict().keys()
+    assert torch.equal(again(x), module(x))
+    assert is_parametrized(again[0], "weight")
+    with torch.no_grad():
+        again[0].parametrizations.weight.original0.mul_(2)
+    assert torch.allclose(again[0].weight, 2 * inner.weight)

@@ -125,7 +125,9 @@ def kernel(x_ptr, y_ptr, rows, BLOCK: tl.constexpr):
     assert (np.flatnonzero(held) + 1).tolist() == [40, 129]
 
 
-def test_a_string_that_python_cannot_write_within_a_string_is_no_condition_and_ends_nothing() -> None:
+def test_a_string_that_python_cannot_write_within_a_string_is_no_condition_and_ends_nothing() -> (
+    None
+):
     text = """\
 def forward(self, x, n):
     line = "a\\n"
@@ -135,4 +137,6 @@ def forward(self, x, n):
     if x.shape[0] == 77:
         return x + 1
 """
-    assert [condition.text for condition in size_conditions(ast.parse(text))] == ["x.shape[0] == 77"]
+    assert [condition.text for condition in size_conditions(ast.parse(text))] == [
+        "x.shape[0] == 77"
+    ]
