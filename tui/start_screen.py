@@ -77,12 +77,12 @@ class StartScreen(Screen[None]):
                     suggester=SuggestFromList(_python_files(Path()), case_sensitive=True),
                     compact=True,
                 )
-            budget = self._config.budget
-            known = {**vars(self._config), "turns": budget.turns or DEFAULT_TURNS}
+            turns = self._config.budget.turns or DEFAULT_TURNS
             for name in FORM:
+                known = turns if name == "turns" else getattr(self._config, name)
                 with Horizontal(classes="field"):
                     yield Label(f"{name.capitalize():8}")
-                    yield OptionInput(name, known[name])
+                    yield OptionInput(name, known)
                     if name == FORM[-1]:
                         yield from _buttons()
         yield DataTable(id="runs", classes="panel", cursor_type="row")

@@ -13,7 +13,8 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Digits, Input, TabbedContent
 
 from benchmarks.tui_runs import made_run
-from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.budget import DEFAULT_TURNS
+from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.events import ToolCalled, TurnStarted
 from kernelagent.domain.history import TurnRequest
@@ -23,6 +24,7 @@ from kernelagent.storage.run_log import LOCK, EventLog, RunFolder
 from kernelagent.storage.steering import Command
 from kernelagent.tui.app import KernelAgentApp, start_at
 from kernelagent.tui.dialogs import Words
+from kernelagent.tui.option_input import OptionInput
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen
 from kernelagent.tui.turns.compare_screen import CompareScreen
@@ -230,6 +232,16 @@ def test_the_start_screen_lists_the_runs_and_opens_one(folder: RunFolder) -> Non
         assert isinstance(pilot.app.screen, StartScreen)
 
     driven(StartScreen(RunConfig(runs=str(folder.path.parent))), act)
+
+
+def test_the_start_screen_opens_with_what_a_command_line_without_flags_comes_to() -> None:
+    config = resolve({"runs": "none"}, None)
+
+    async def act(pilot: Pilot[None]) -> None:
+        assert pilot.app.screen.query_one("#model", OptionInput).value == "compiler"
+        assert pilot.app.screen.query_one("#turns", OptionInput).value == str(DEFAULT_TURNS)
+
+    driven(StartScreen(config), act)
 
 
 def test_a_problem_fills_the_start_screen_in_and_spends_nothing(tmp_path: Path) -> None:
