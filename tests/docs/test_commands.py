@@ -18,7 +18,9 @@ from kernelagent.cli.main import app
 from tests.docs.pages import PAGES, ROOT, SHELL, blocks, commands, files, why_not_run
 
 FIRST = "kernelagent optimize examples/rms_norm_residual.py --turns 5"
-"""The run that README begins with; it is RUN on every page."""
+"""The run that README begins with; it is RUN on every page, where two turns are not compared."""
+OF_TWO_TURNS = "matmul_bias_gelu"
+"""The guide's other run, before it compares two turns."""
 PATIENCE_S = 900
 PROGRAMS = {"kernelagent": [sys.executable, "-m", "kernelagent"], "python": [sys.executable]}
 NEVER_RUN = {"bench", "compare", "keys", "mcp", "steer", "tui"}
@@ -38,7 +40,7 @@ class Copy:
         if line in self.typed:
             return
         program, *words = shlex.split(line)
-        words = [self.run if word == "RUN" else word for word in words]
+        words = [self.run_for(words[0]) if word == "RUN" else word for word in words]
         done = subprocess.run(
             [*PROGRAMS[program], *words],
             cwd=self.folder,
@@ -52,10 +54,10 @@ class Copy:
         assert done.returncode == 0, f"$ {line}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
         self.typed.add(line)
 
-    @property
-    def run(self) -> str:
-        runs = (self.folder / ".kernelagent" / "runs").glob("*-rms_norm_residual-*")
-        return min(runs).name
+    def run_for(self, command: str) -> str:
+        """The first run; for the command that compares two turns, one that had them."""
+        problem = OF_TWO_TURNS if command == "diff" else "rms_norm_residual"
+        return min((self.folder / ".kernelagent" / "runs").glob(f"*-{problem}-*")).name
 
 
 @pytest.fixture(scope="module")

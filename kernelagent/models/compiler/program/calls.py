@@ -55,7 +55,11 @@ def dispatch(module: torch.nn.Module, calls: Sequence[Call]) -> str:
     lines = [f"def forward(self, {written_parameters(names)}):"]
     given = [(call, _same_shapes(call.forward)) for call in calls]
     others = [(call, _same_but_open(call.forward)) for call in calls if call.forward.grows]
+    tried: list[list[str]] = []
     for call, tests in (*given, *others):
+        if tests in tried:
+            continue
+        tried.append(tests)
         lines += [
             f"    if {' and '.join(tests)}:",
             f"        return self._{identifier(call.name)}({passed(names)})",

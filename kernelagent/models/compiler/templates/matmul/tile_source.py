@@ -101,6 +101,12 @@ class Source:
             text += f" + {self.names['addend']}"
         if self.end is None or not self.end.kernel.expressions:
             return [f'"""In PyTorch: {text}."""']
+        if (
+            len({name for line in self.end.kernel.expressions for name in _PRODUCT.findall(line)})
+            > 1
+        ):
+            # Nothing says which of them is this one.
+            return [f'"""In PyTorch: {text}, and what follows it element by element."""']
         called = {ast.unparse(node): self.names[p] for p, node in self.end.tensors.items()}
         lines = [
             _PRODUCT.sub("product", re.sub(r"\w+", lambda m: called.get(m[0], m[0]), line))
