@@ -62,7 +62,10 @@ def _verified(state: RunState, winner: Evaluation) -> str:
     names = ", ".join(item.name for item in winner.input_sets) or "none"
     sizes = state.facts.dynamic if state.facts is not None else ()
     declared = f" with other sizes of {', '.join(sizes)}" if sizes else ""
-    return f"those of input set {names}{declared}"
+    known = {item.name for item in winner.input_sets}
+    admitted = [item for item in winner.envelope.get("input_sets", ()) if item["name"] not in known]
+    near = f" and {len(admitted)} near them, which are admitted" if admitted else ""
+    return f"those of input set {names}{declared}{near}"
 
 
 def _without_a_gpu(target: str) -> list[Words]:

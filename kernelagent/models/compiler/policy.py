@@ -29,6 +29,7 @@ from kernelagent.models.compiler.tuning import (
     Hypothesis,
     launches_decide,
     next_hypothesis,
+    raises_alike,
 )
 from kernelagent.prompts.repeats import normal_form
 
@@ -85,7 +86,10 @@ class Policy:
 
     def nothing_left(self, history: Sequence[Past]) -> str:
         """Why there is no further reply."""
-        return _LAUNCHES if launches_decide(self._replayed(history)) else _EVERYTHING
+        attempts = self._replayed(history)
+        if raises_alike(attempts):
+            return _DEFECT
+        return _LAUNCHES if launches_decide(attempts) else _EVERYTHING
 
     def first(self) -> Written:
         """What is written before anything was judged."""
@@ -258,6 +262,10 @@ _BACKWARD = (
     "it computes again."
 )
 _EVERYTHING = "every change it knows for these kernels is tried"
+_DEFECT = (
+    "two versions raised the same error, which is a defect of the built-in policy and not of your module: report it with "
+    "the run's folder, or let another model write (--model)"
+)
 _LAUNCHES = (
     "launches decide this estimate, and other blocks or warps change nothing in it; where a GPU times, "
     "they are tried"

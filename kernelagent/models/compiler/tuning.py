@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
-from kernelagent.domain.evaluation import Evaluation, KernelFacts
+from kernelagent.domain.evaluation import Evaluation, KernelFacts, Reason
 from kernelagent.models.compiler.choices import Alternative, Choice, Config, power_of_two
 
 _MOST_BLOCK, _LEAST_BLOCK = 8192, 16
@@ -57,6 +58,8 @@ def next_hypothesis(attempts: Sequence[Attempt], alike: Sequence[Choice] = ()) -
     """
     tried = {_key(a.choice, a.configs) for a in attempts} | {_asked(a.choice) for a in attempts}
     tried |= {_asked(choice) for choice in alike}
+    if raises_alike(attempts):
+        return None
     accepted = [a for a in attempts if a.evaluation.accepted]
     base = max(accepted, key=lambda a: a.score) if accepted else attempts[-1]
     configurable = not launches_decide(attempts)
@@ -66,6 +69,17 @@ def next_hypothesis(attempts: Sequence[Attempt], alike: Sequence[Choice] = ()) -
         if not {_key(hypothesis.choice, merged), _asked(hypothesis.choice)} & tried:
             return hypothesis
     return None
+
+
+def raises_alike(attempts: Sequence[Attempt]) -> bool:
+    """Whether the last two versions raised an error of the same kind: no block or template is why."""
+    last = [a.evaluation.reason for a in attempts[-2:]]
+    raised = [reason.detail.get("error", reason.code) for reason in last if _raised(reason)]
+    return len(raised) == 2 and raised[0] == raised[1]
+
+
+def _raised(reason: Reason | None) -> TypeGuard[Reason]:
+    return reason is not None and reason.code == "runtime_error"
 
 
 def launches_decide(attempts: Sequence[Attempt]) -> bool:

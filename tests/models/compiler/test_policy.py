@@ -311,6 +311,17 @@ def keeping_busy(device_us: float) -> Evaluation:
     return replace(verdict, kernels=(KernelFacts("scaled", launches=2, estimate_us=device_us),))
 
 
+def test_two_versions_that_raise_alike_are_a_defect_of_the_policy_and_said_to_be_one() -> None:
+    module, args = MODULES["half precision"]()
+    policy = policy_for(module, args)
+    raised = evaluations.rejected("runtime_error")
+    first = [Past(source_of(policy.reply([])), raised)]
+    second = source_of(policy.reply(first))
+    past = [*first, Past(second, raised)]
+    assert policy.reply(past) is None
+    assert "defect of the built-in policy" in policy.nothing_left(past)
+
+
 def test_where_the_host_hides_the_kernels_no_configuration_is_tried() -> None:
     module, args = MODULES["half precision"]()
     policy = policy_for(module, args)
