@@ -231,7 +231,7 @@ class Verifier(CheckedCall):
                     raise
                 raise Rejected(
                     refused.reason.code,
-                    f"{refused.reason.message} (one tensor was given for two arguments)",
+                    f"{refused.reason.message} (one tensor was given for two arguments: {' and '.join(made.names)})",
                     {**refused.reason.detail, "one_for_two": True},
                 ) from refused
 

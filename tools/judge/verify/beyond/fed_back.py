@@ -65,6 +65,8 @@ class OneForTwo:
     trial: Trial
     lasts: bool
     """Whether the reference has an answer to it that outlasts its own rounding: not where the two cancel."""
+    names: tuple[str, ...]
+    """Of the arguments."""
 
 
 def one_for_two(oracle: Oracle, trial: Trial) -> OneForTwo | None:
@@ -90,12 +92,12 @@ def one_for_two(oracle: Oracle, trial: Trial) -> OneForTwo | None:
     if made is not None:
         # Its numbers are natural ones: what eager loses in its own steps tells how exact a single element is.
         compared = replace(made.compared, moved=None, by_slices=False)
-        return OneForTwo(replace(made, compared=compared), lasts=True)
+        return OneForTwo(replace(made, compared=compared), lasts=True, names=tuple(chosen))
     try:
         made = trial_on(oracle, trial.input_set, "natural", (args, kwargs), {}, generator)
     except REFUSALS:
         return None
-    return OneForTwo(made, lasts=False)
+    return OneForTwo(made, lasts=False, names=tuple(chosen))
 
 
 def _with_results(arguments: Arguments, output: Any) -> Arguments | None:
