@@ -85,7 +85,8 @@ def watch(target: str | None, config: RunConfig) -> ExitStatus:
 
     app = KernelAgentApp(start_at(target, config))
     app.run()
-    return ExitStatus.OK
+    # Textual shows what a screen raised and returns as if nothing had been.
+    return ExitStatus.ENVIRONMENT if app.return_code else ExitStatus.OK
 
 
 def optimize(spec: ProblemSpec, config: RunConfig, folder: RunFolder | None) -> ExitStatus:

@@ -127,8 +127,8 @@ def _verified(facts: ProblemFacts, evaluation: Evaluation, certificate: Certific
         ""
         if result is None
         else (
-            f" ({result.trials} trials; the worst RMS error {result.error:.3g} of a budget of "
-            f"{result.budget:.3g})"
+            f" ({result.trials} trials; the worst RMS error takes "
+            f"{result.error / result.budget if result.budget else 0.0:.0%} of its budget)"
         )
     )
     kernels = ", ".join(dict.fromkeys(kernel.name for kernel in evaluation.kernels))

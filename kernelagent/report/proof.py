@@ -58,8 +58,8 @@ def verification(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
 def _worst(trials: int, error: float, budget: float) -> str:
     return (
         f"{trials} calls were compared with a float64 reference, output by output. Nearest to its "
-        f"budget came an RMS error of {error:.3g} of {budget:.3g} allowed; the budget is a small "
-        "multiple of the error that the eager module itself makes."
+        f"budget came an RMS error of {error / budget if budget else 0.0:.0%} of what is allowed (in the output's own "
+        f"unit {error:.3g} of {budget:.3g}); allowed is a small multiple of the error that the eager module itself makes."
     )
 
 

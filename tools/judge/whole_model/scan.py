@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from kernelagent.domain.whole_model import Scan, ScanRow
+from kernelagent.tools.judge.problem.steps.training import dropouts_in
 from kernelagent.tools.judge.whole_model.part_costs import Clock, Cost
 from kernelagent.tools.judge.whole_model.submodules import Heard, Whole, why_not
 
@@ -89,8 +90,17 @@ def _row(whole: Whole, heard: Heard, clock: Clock, all_of_it: Cost) -> ScanRow:
         share=round(min(1.0, device_us / total_us), 4) if total_us > 0 else 0.0,
         bound_us=None if saved is None else round(max(0.0, device_us - saved), 3),
         gain_at_most=None if saved is None else _gain(total_us, saved),
-        cannot=why_not(module, list(heard.arguments.values()), whole.module),
+        cannot=why_not(module, list(heard.arguments.values()), whole.module)
+        or _drops_out(module, whole),
         returns=heard.returns,
+    )
+
+
+def _drops_out(module: torch.nn.Module, whole: Whole) -> str | None:
+    """Why a part's training steps cannot be compared, as far as torch's own dropout is why."""
+    names = dropouts_in(module) if whole.trains else ""
+    return (
+        f"in training it drops out at random: {names}; set its probability to 0" if names else None
     )
 
 

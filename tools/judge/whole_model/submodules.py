@@ -66,6 +66,8 @@ class Whole:
     device: JudgeDevice
     oracle: Oracle
     inputs: Mapping[str, Arguments]
+    trains: bool = False
+    """Whether its parts are to be replaced for training as well."""
 
     @classmethod
     def open(cls, settings: JudgeSettings) -> Whole:
@@ -75,9 +77,8 @@ class Whole:
             problem = load_problem(settings.problem)
             oracle = Oracle(problem, device.torch_device, scope=device.scope)
             made = problem.input_sets()
-        return cls(
-            problem, device, oracle, {k: _on(v, device.torch_device) for k, v in made.items()}
-        )
+        inputs = {k: _on(v, device.torch_device) for k, v in made.items()}
+        return cls(problem, device, oracle, inputs, settings.mode == "train")
 
     @property
     def module(self) -> torch.nn.Module:

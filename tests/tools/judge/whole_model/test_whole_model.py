@@ -14,7 +14,7 @@ from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import ExitStatus, ProblemError
 from kernelagent.domain.evaluation import DeviceFacts
-from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.problem import Mode, ProblemSpec
 from kernelagent.domain.serialization import from_json
 from kernelagent.domain.whole_model import ScanRow, WholeModel
 from kernelagent.loop.choosing_parts import following, places_of, proposed
@@ -558,3 +558,44 @@ def test_an_lstm_is_told_apart_as_what_the_built_in_policy_leaves_alone(tmp_path
     step = proposed(result, built_in=True)
     assert step is not None
     assert step.part == "head"
+
+
+DROPPING = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.1))
+        self.norm = nn.LayerNorm(64)
+
+    def forward(self, x):
+        return self.norm(x + self.mlp(x))
+
+
+def get_inputs():
+    return [torch.randn(8, 64)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_a_part_that_drops_out_is_not_proposed_for_training(tmp_path: Path, mode: Mode) -> None:
+    path = tmp_path / "dropping.py"
+    path.write_text(DROPPING, encoding="utf-8")
+    spec = ProblemSpec(path=str(path))
+    rows = {
+        row.path: row.cannot
+        for row in scan(Whole.open(JudgeSettings(spec, device="virtual", mode=mode))).rows
+    }
+    assert rows["norm"] is None
+    if mode == "train":
+        assert rows["mlp"] is not None
+        assert "drops out at random: 2 (p=0.1)" in rows["mlp"]
+    else:
+        assert rows["mlp"] is None

@@ -97,23 +97,24 @@ def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
                 atol=1e-5,
                 equal_nan=True,
             ):
+                names = dropouts_in(oracle.module)
                 raise ProblemError(
                     f"--train: in training mode the module does not give the same twice "
                     f"({spoken(where)}, set {source.name!r}), and randomness such as dropout "
-                    f"cannot be compared{_dropouts(oracle.module)}; set its probability to 0, take a part without it, or "
+                    f"cannot be compared{f': {names}' if names else ''}; set its probability to 0, take a part without it, or "
                     f"leave --train out"
                 )
 
 
-def _dropouts(module: torch.nn.Module) -> str:
-    """Which parts drop something out, as far as they are torch's own."""
+def dropouts_in(module: torch.nn.Module) -> str:
+    """Which parts drop something out, as far as they are torch's own; empty where none does."""
     names = [
         f"{name or 'it'} (p={part.p:g})"
         for name, part in module.named_modules()
         if isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0
     ]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return f": {', '.join(names[:4])}{more}" if names else ""
+    return f"{', '.join(names[:4])}{more}" if names else ""
 
 
 @in_rounds
