@@ -127,7 +127,10 @@ def test_a_part_gone_on_with_and_stopped_again_is_named_with_its_reason() -> Non
     )
     result = put_back(part, RunConfig(device="virtual"), stopped)
     assert result.exit_status is ExitStatus.INTERRUPTED
-    assert text_of(result) == "blocks.0: no better module: stopped by the user\n"
+    assert text_of(result) == (
+        "blocks.0: no better module: stopped by the user\n"
+        "  report: run/report.md, report.html beside it\n"
+    )
 
 
 @pytest.mark.long
