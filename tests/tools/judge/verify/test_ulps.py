@@ -52,3 +52,5 @@ def test_nothing_is_said_of_what_is_not_finite_or_wider() -> None:
     right = torch.tensor([1.0, float("inf")], dtype=torch.float64)
     assert not correctly_rounded(right.to(torch.bfloat16), right)
     assert not correctly_rounded(right.float()[:1], right[:1])
+    beyond = torch.tensor([1e6], dtype=torch.float64)
+    assert not correctly_rounded(torch.zeros(1, dtype=torch.float16), beyond)
