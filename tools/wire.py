@@ -124,9 +124,24 @@ class Channel(Closing):
 
     def _read(self, size: int, deadline: float | None) -> memoryview:
         """`size` bytes; memory grows with what arrives, never with what was only claimed."""
-        buffer = memoryview(bytearray(size) if size <= _AT_FIRST else _untouched(size))
+        if size > _AT_FIRST:
+            addresses = _untouched(size)
+            if addresses is None:
+                return self._grown(size, deadline)
+            buffer = memoryview(addresses)
+        else:
+            buffer = memoryview(bytearray(size))
         self._fill(buffer[:], deadline)
         return buffer
+
+    def _grown(self, size: int, deadline: float | None) -> memoryview:
+        """The same where the machine has not so many addresses left: copied to a larger place now and then."""
+        buffer = bytearray()
+        while len(buffer) < size:
+            filled = len(buffer)
+            buffer.extend(bytes(min(_CHUNK, size - filled)))
+            self._fill(memoryview(buffer)[filled:], deadline)
+        return memoryview(buffer)
 
     def _fill(self, view: memoryview, deadline: float | None) -> None:
         with view:
@@ -148,12 +163,12 @@ _NORESERVE = 0x4000
 """Of mmap(2) on Linux, for which Python 3.11 has no name: what is only claimed needs no room on a full machine."""
 
 
-def _untouched(size: int) -> mmap.mmap:
-    """Addresses for `size` bytes; a page takes memory once it is written, and none is copied to a larger place."""
+def _untouched(size: int) -> mmap.mmap | None:
+    """Addresses for `size` bytes, None where there are not so many; a page takes memory once it is written."""
     try:
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
-    except (OSError, OverflowError) as error:
-        raise MemoryError(f"no room for a frame of {size} bytes: {error}") from error
+    except (OSError, OverflowError):
+        return None
 
 
 def _wait(end: socket.socket, deadline: float | None, *, writing: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -103,6 +105,35 @@ def test_a_claimed_size_is_not_made_room_for():
     left.close()
     with pytest.raises(ChannelClosed):
         right.receive(timeout=5.0, max_payload=1 << 34)
+
+
+IN_LITTLE_ROOM = """
+import resource
+from threading import Thread
+from kernelagent.tools.wire import ChannelClosed, pair
+
+left, right = pair()
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+def send():
+    left.socket.setblocking(True)
+    claimed = (1 << 33).to_bytes(8, "little")
+    left.socket.sendall(b"KAF1" + (2).to_bytes(4, "little") + claimed + b"{}" + bytes(40 << 20))
+    left.close()
+
+Thread(target=send).start()
+try:
+    right.receive(timeout=20.0, max_payload=1 << 34)
+except ChannelClosed:
+    print("closed")
+"""
+
+
+def test_a_claimed_size_needs_no_addresses_either():
+    done = subprocess.run(
+        [sys.executable, "-c", IN_LITTLE_ROOM], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "closed\n"
 
 
 def test_folders_nested_beyond_any_recursion_are_swept(tmp_path):
