@@ -143,8 +143,8 @@ def _uneven(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
     if idle < _WASTED or (kernel.share_of_device_time or 0.0) < _HEAVY:
         return None
     return (
-        f"{programs} programs go {rounds} times around {multiprocessors} multiprocessors, the last time to {last} "
-        f"of them, so {idle:.0%} of their time is idle; blocks of another size, or programs that share the work "
+        f"{last} of {multiprocessors} multiprocessors get {rounds} of the {programs} programs and the others "
+        f"{rounds - 1}, so {idle:.0%} of their time is idle; blocks of another size, or programs that share the work "
         f"evenly, would leave less"
     )
 

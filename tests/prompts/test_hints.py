@@ -111,7 +111,7 @@ def test_narrow_loads_are_named_only_where_none_is_wider() -> None:
 def test_programs_of_which_few_remain_for_the_last_round_are_named_where_arithmetic_binds() -> None:
     uneven = replace(NORM, bound="fp", grid=(140, 1, 1))
     (hint,) = hints_for(one(uneven))
-    assert "140 programs go 2 times around 132 multiprocessors, the last time to 8 of them" in hint
+    assert "8 of 132 multiprocessors get 2 of the 140 programs and the others 1" in hint
     assert "47% of their time is idle" in hint
     assert hints_for(one(replace(uneven, bound="dram"))) == []
     assert hints_for(one(replace(uneven, grid=(132 * 9 + 8, 1, 1)))) == []
