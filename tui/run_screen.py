@@ -291,7 +291,10 @@ class RunScreen(Screen[None]):
         self._confirm("Accept the best so far and emit it now?", "emit")
 
     def action_stop(self) -> None:
-        self._confirm("Stop the run? A winner in hand is judged again and emitted.", "stop")
+        self._confirm(
+            "Stop the run after this step? The best so far is judged once more, and written if it holds.",
+            "stop",
+        )
 
     def _ask(self, title: str, example: str, act: str) -> None:
         def answered(text: str | None) -> None:
