@@ -281,3 +281,17 @@ def test_what_is_too_large_for_the_type_is_not_told_to_be_wrong_where_it_is_infi
     candidate[2, 3], candidate[5, 7] = value, torch.inf
     result = diagnose(failure_of(candidate, oracle.half(), oracle))
     assert f"wrong in {wrong} of" in result.sentence
+
+
+def test_a_wrong_complex_result_is_described() -> None:
+    right = torch.complex(Y, Y.flip(1))
+    eager = right.to(torch.complex64)
+    wrong = eager.clone()
+    wrong[5] = 2 * wrong[5]
+    wrong[6, 7] = complex("inf")
+    wrong[9] = 3 * wrong[9]
+    result = diagnose(failure_of(wrong, eager, right))
+    assert "of 40960 elements" in result.sentence
+    finite = wrong.clone()
+    finite[6, 7] = eager[6, 7]
+    assert "wrong in 3.1% of 40960 elements" in diagnose(failure_of(finite, eager, right)).sentence

@@ -107,7 +107,7 @@ def _as_result(sign: float, share: float = 1.0) -> Kind:
 
 
 def _sign_of_result(output: Output, draw: Draw) -> torch.Tensor:
-    return output.result.to(output.drawn).sign()
+    return output.result.to(output.drawn).sgn()
 
 
 def _cross_entropy(output: Output, draw: Draw) -> torch.Tensor:

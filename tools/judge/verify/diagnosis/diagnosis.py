@@ -112,8 +112,9 @@ def _tolerance(candidate: torch.Tensor, result: GateResult | None) -> Close:
         both_odd = ~value.isfinite() & ~target.isfinite() & ((value == target) | value.isnan())
         near = (error <= budget + 8 * half_ulp * target.abs()) & target.isfinite()
         # What no number of the type is as large as is an infinity in it, here as in the user's own result.
-        beyond = value.isinf() & (target.abs() > largest) & (value.sign() == target.sign())
-        return near | both_odd | beyond
+        beyond = value.isinf() & (target.abs() > largest)
+        # Complex numbers have a direction each: `sgn` of an infinite one is NaN, which is alike to none.
+        return near | both_odd | (beyond & (value.sgn() == target.sgn()))
 
     return close
 
