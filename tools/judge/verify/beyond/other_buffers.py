@@ -76,7 +76,8 @@ class OtherBuffers:
         self, source: InputSource, others: Mapping[str, torch.Tensor]
     ) -> tuple[Mapping[str, torch.Tensor], Asked | None]:
         """Other numbers where the module takes them, far off or near; else the same in another order."""
-        for factors in (_far, _near):
+        # Whole numbers have no others but those in another order.
+        for factors in (_far, _near) if any(map(is_inexact, others.values())) else ():
             moved = {
                 name: _moved(tensor, factors, self.generator) if is_inexact(tensor) else tensor
                 for name, tensor in others.items()
