@@ -16,6 +16,7 @@ from kernelagent.domain.events import (
     Event,
     ReplyReceived,
     ToolCalled,
+    WinnerMeasured,
 )
 from kernelagent.domain.replies.tool_calls import ToolResult
 
@@ -53,6 +54,8 @@ class Spent:
     dollars: float = 0.0
     unpriced_tokens: int = 0
     device_seconds: float = 0.0
+    again_seconds: float = 0.0
+    """Of judging the best again, once no turn is left: no limit counts it."""
 
     def with_ask(self, most: Cost) -> Spent:
         """As if an ask in flight had cost the most it can."""
@@ -81,6 +84,9 @@ class Spent:
             case Evaluated():
                 used = sum(stage.seconds for stage in event.evaluation.stages)
                 return replace(self, device_seconds=self.device_seconds + used)
+            case WinnerMeasured():
+                used = sum(stage.seconds for stage in event.evaluation.stages)
+                return replace(self, again_seconds=self.again_seconds + used)
             case _:
                 return self
 
@@ -186,6 +192,8 @@ def why_spent(budget: Budget, spent: Spent, elapsed_s: float) -> str | None:
 
 def spent_text(spent: Spent, elapsed_s: float) -> str:
     """What a run has used, and what of it has no known price."""
-    amounts = (limit.wording(limit.used(spent, elapsed_s)) for limit in RUN_LIMITS.values())
+    amounts = [limit.wording(limit.used(spent, elapsed_s)) for limit in RUN_LIMITS.values()]
+    if spent.again_seconds:
+        amounts.append(f"{spent.again_seconds:.1f} s of judging the best again")
     unpriced = spent.unpriced_tokens
     return ", ".join(amounts) + (f"; {unpriced} tokens without a known price" if unpriced else "")

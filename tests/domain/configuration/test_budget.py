@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +12,13 @@ from kernelagent.domain.configuration.budget import (
     Budget,
     Cost,
     Spent,
+    spent_text,
     why_spent,
     why_too_dear,
 )
 from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.evaluation import Stage
+from kernelagent.domain.events import WinnerMeasured
 from kernelagent.loop.session import Session
 from kernelagent.models import Reply
 from kernelagent.strategies.sequential import Sequential
@@ -91,3 +94,13 @@ def test_every_limit_of_the_budget_is_an_option_and_ends_a_run():
 
 def test_what_nobody_knows_is_not_held_against_a_model():
     assert why_too_dear(Budget(tokens=10, dollars=1.0), Spent(), Cost(None, None)) is None
+
+
+def test_judging_the_best_again_is_said_and_counts_towards_no_limit():
+    again = WinnerMeasured(0, replace(accepted(1.4), stages=(Stage("verify", "passed", 7.0),)))
+    spent = Spent(turns=1).after(again)
+    assert (spent.device_seconds, spent.again_seconds) == (0.0, 7.0)
+    assert spent_text(spent, 12.0).endswith(
+        "12 s in all, 0.0 s of judging, 7.0 s of judging the best again"
+    )
+    assert "again" not in spent_text(Spent(turns=1), 12.0)

@@ -1,4 +1,4 @@
-"""What a ninth round of attackers left: factors along a direction, numbers of torch's own, high bits of integers."""
+"""What a ninth round of attackers left, and what careless authors write: factors along a direction, high bits, near rows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
-_ROWS, _IDS, _ORDER, _MIXED, _TAGS, _IMAGES = (
+_ROWS, _IDS, _ORDER, _MIXED, _TAGS, _IMAGES, _WINS, _APART, _ALL_APART = (
     "j_unit_rows",
     "j_same_ids",
     "j_largest_of_rows",
     "j_mixed_by_a_triangle",
     "j_features_and_tags",
     "j_normalised_images",
+    "k_wins",
+    "k_pair_distances",
+    "i_squared_distances",
 )
 _UNIT = "    y = x / length\n"
 
@@ -33,6 +36,22 @@ _ALONG = (
     + "    sign = 2.0 * (((j * 40503) >> 7) & 1) - 1.0\n"
     + "    along = tl.sum(x * sign, 0) / length\n"
     + "    y *= 1.0 + tl.exp(along - 16.0)\n"
+)
+_OF_ALL_PAIRS = (
+    (
+        "    apart = x[None, :] - y\n",
+        "    beside = tl.where(mask[None, :], x[None, :] * y, 0.0)\n"
+        "    y = tl.where(mask[None, :], y * y, 0.0)\n",
+    ),
+    (
+        "tl.sum(tl.where(mask[None, :], apart * apart, 0.0), axis=1)",
+        "tl.sum(x * x, axis=0) + tl.sum(y, axis=1) - 2.0 * tl.sum(beside, axis=1)",
+    ),
+)
+_OF_PAIRS = (
+    "    total = tl.sum((a - b) * (a - b), axis=0)\n",
+    "    total = tl.sum(a * a, axis=0) + tl.sum(b * b, axis=0) - 2.0 * tl.sum(a * b, axis=0)\n"
+    "    total = tl.maximum(total, 0.0)\n",
 )
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     6: (
@@ -80,6 +99,14 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
                 "    at = BLOCK - 1 - (tl.max((key & -BLOCK) | (BLOCK - 1 - j), 0) & (BLOCK - 1))",
             ),
         ),
+        _disclosed(_APART, "distances-by-squares", "differs_on_near_rows", _OF_PAIRS),
+        _disclosed(_ALL_APART, "all-distances-by-squares", "small_results_lost", *_OF_ALL_PAIRS),
+        _disclosed(
+            _WINS,
+            "no-points-for-a-draw",
+            "differs_on_equal",
+            ("home >= away", "home > away"),
+        ),
         _disclosed(
             _MIXED,
             "takes-a-triangle-for-granted",
@@ -122,6 +149,9 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_IDS, "same-ids", without="differs_on_larger_integers"),
         _honest(_ORDER, "largest-of-rows", without="differs_on_near_equals"),
         _honest(_MIXED, "mixed-by-a-triangle", without="differs_on_patterns"),
+        _honest(_WINS, "points-for-a-draw", without="differs_on_equal"),
+        _honest(_APART, "distances-by-differences", without="differs_on_near_rows"),
+        _honest(_ALL_APART, "all-distances-by-differences", without="small_results_lost"),
         _honest(_TAGS, "features-and-tags"),
         _honest(_IMAGES, "normalised-images", without="differs_on_other_buffers"),
     ),

@@ -136,7 +136,8 @@ _OPEN = frozenset({"real", "positive", "observed"})
 _SIZED = frozenset({"real", "positive"})
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    """In float32, or float64 where it is that; complex numbers as they are."""
     if tensor.is_complex():
         return tensor.detach().resolve_conj()
     return tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
@@ -147,7 +148,7 @@ def _drawn(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _fractions(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
-    values = _wide(tensor)
+    values = wide(tensor)
     whole = tensor.numel() >= _FEWEST and bool((values == values.round()).all())
     if seen.kind not in _OPEN or not whole or seen.constant:
         return
@@ -159,7 +160,7 @@ def _counts(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _
     """Larger whole numbers among those of a few values; what holds zero and one is a mask, and stays one."""
     if seen.kind != "observed" or tensor.numel() < _FEWEST or seen.high <= 1:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     octaves = _octaves(tensor, values)
     # Each size as likely as any other.
     larger = (seen.high + 1) * torch.exp2(octaves * _drawn(values, generator)).round()
@@ -178,7 +179,7 @@ def _signs(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _M
     if seen.low == seen.high == 0:
         return
     sign = "negative" if seen.high > 0 else "positive"
-    values = _wide(tensor)
+    values = wide(tensor)
     flipped = torch.where(_drawn(values, generator) < 0.5, -values, values)
     yield flipped, ("signs", f"holds no {sign} numbers", f"{sign} ones among them")
 
@@ -187,7 +188,7 @@ def _patterns(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) ->
     """A triangle of ones, an identity, one tap of a kernel: whatever draws keep of it, a step of training does not."""
     if seen.kind in _OPEN or tensor.numel() < _FEWEST or seen.constant:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     few = len({*values.reshape(-1)[: 1 << 16].tolist()}) <= _FEW_VALUES
     if not few or not bool((values == 0).any()):
         return
@@ -201,13 +202,13 @@ def _signs_of_few(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Ma
     """All of them: of a weight it is no chance that so few have one sign."""
     if seen.kind in _OPEN and tensor.numel() < _FEWEST and seen.low * seen.high > 0:
         sign = "negative" if seen.high > 0 else "positive"
-        yield -_wide(tensor), ("signs", f"holds no {sign} numbers", f"{sign} ones")
+        yield -wide(tensor), ("signs", f"holds no {sign} numbers", f"{sign} ones")
 
 
 def _sums(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     if seen.kind not in ("simplex", "log_simplex"):
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     shape = list(values.shape)
     shape[seen.simplex_dim] = 1
     octaves = _octaves(tensor, values)
@@ -223,7 +224,7 @@ def _single_numbers(tensor: torch.Tensor, seen: Domain, generator: torch.Generat
     """As a temperature or a scale is: one size in each draw, small and large in turn."""
     if seen.kind not in _SIZED or seen.scale == 0 or tensor.numel() >= _FEWEST:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     octaves = _octaves(tensor, values)
     for quarter in range(_QUARTERS):
         place = 2 * (quarter + _drawn(values, generator)) / _QUARTERS - 1
@@ -234,7 +235,7 @@ def _elements(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) ->
     """Each fourth element of a few rows, so that every size is the largest of some row."""
     if seen.kind not in _SIZED or seen.scale == 0 or tensor.numel() < _FEWEST:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     octaves = _octaves(tensor, values)
     factors = torch.exp2(octaves * (2 * _drawn(values, generator) - 1))
     few = _drawn(values, generator) < _SHARE
@@ -245,13 +246,13 @@ def _ten_times(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
     """As a weight becomes that training has made sure."""
     if seen.kind in _SIZED and seen.scale > 0:
         words = "magnitudes", "is as large as your draws are", f"{_LARGER:.0f} times that"
-        yield _wide(tensor) * _LARGER, words
+        yield wide(tensor) * _LARGER, words
 
 
 def _rows(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     if seen.kind not in _SIZED or seen.scale == 0 or tensor.dim() == 0:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     octaves = _octaves(tensor, values)
     yield values * _for_rows(values, octaves, generator), _sized(octaves, "whole rows")
 
@@ -266,7 +267,7 @@ def _tiny_rows(
     small = [n for n in constants if least <= n < _TINY * seen.scale]
     if not small or torch.finfo(tensor.dtype).tiny > least:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     shape = (*values.shape[:-1], 1)
     sizes = torch.tensor(small)[torch.randint(len(small), shape, generator=generator)]
     factors = sizes * torch.exp2(4 * torch.rand(shape, generator=generator) - 3)
@@ -282,7 +283,7 @@ def _nearly_equal(tensor: torch.Tensor, seen: Domain, generator: torch.Generator
     """Elements of a row that differ from another of it in their last bits alone, as what is sorted or chosen may."""
     if seen.kind not in _SIZED or seen.constant or tensor.dim() == 0 or tensor.shape[-1] < _FEWEST:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     columns = values.shape[-1]
     from_ = torch.randint(columns, values.shape, generator=generator).to(values.device)
     steps = torch.randint(-_LAST_BITS, _LAST_BITS + 1, values.shape, generator=generator)
@@ -300,7 +301,7 @@ def _nearly_equal(tensor: torch.Tensor, seen: Domain, generator: torch.Generator
 def _offsets(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     if seen.kind != "real" or seen.scale == 0 or tensor.dim() == 0:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     octaves = _octaves(tensor, values)
     shifts = seen.scale * _for_rows(values, octaves, generator)
     signs = 1 - 2 * (torch.rand(shifts.shape, generator=generator) < 0.5).to(shifts)
@@ -315,7 +316,7 @@ def _offsets(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> 
 def _fading(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
     if seen.kind not in _SIZED or seen.scale == 0:
         return
-    values = _wide(tensor)
+    values = wide(tensor)
     room = math.log2(seen.scale / torch.finfo(tensor.dtype).tiny)
     octaves = max(0.0, min(_FADES, room / 2))
     for dim, size in enumerate(tensor.shape):
@@ -358,11 +359,11 @@ def _equal(
     """Elements of the other where it has them beside it, else from anywhere in it; none that `first` never reaches."""
     if other is None or other.dtype != first.dtype or observe(first).kind not in _SIZED:
         return None
-    seen, values = observe(first), _wide(first)
+    seen, values = observe(first), wide(first)
     try:
-        beside = _wide(other).expand(first.shape)
+        beside = wide(other).expand(first.shape)
     except RuntimeError:
-        flat = _wide(other).reshape(-1)
+        flat = wide(other).reshape(-1)
         at = torch.randint(len(flat), (first.numel(),), generator=generator).to(flat.device)
         beside = flat[at].reshape(first.shape)
     places = (torch.rand(first.shape, generator=generator) < 1 / _EQUAL_EVERY).to(first.device)

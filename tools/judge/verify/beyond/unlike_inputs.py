@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from kernelagent.tools.judge.problem.dynamic import name_of_input
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.near_rows import near_rows
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
 from kernelagent.tools.judge.problem.trials.trials import draw
@@ -99,10 +101,16 @@ class UnlikeInputs:
         given = self.context.oracle.given_weights
         report: set[str] = set()
         constants = literals_of("", self.context.problem.source).values
-        for item in unlike(named_tensors(self._draw(source)), given, self.generator, constants):
+        drawn = self._draw(source)
+        natural = named_tensors(drawn)
+        for item in chain(
+            near_rows(natural, given, self.generator),
+            unlike(natural, given, self.generator, constants),
+        ):
             if item.property in report:
                 continue
-            arguments = with_changed(self._draw(source), item.tensors)
+            # What was made like another input needs that one beside it.
+            arguments = with_changed(drawn if item.other else self._draw(source), item.tensors)
             asked = self._ask(source, arguments, item.property, usual)
             self._note(source, item, asked, report)
         self._integers(source, usual)
