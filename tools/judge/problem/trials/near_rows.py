@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 
 import torch
 
@@ -30,16 +31,12 @@ def near_rows(natural: Tensors, state: Tensors, generator: torch.Generator) -> I
 
     Twice each: once as near as is drawn for each row, once all as near as one another.
     """
-    pairs = 0
-    for name, other, rows in _pairs(natural, state, generator):
-        pairs += 1
+    for name, other, rows in islice(_pairs(natural, state, generator), _MOST_PAIRS):
         for same in (False, True):
             values = _near(natural[name], rows, same, generator)
             tensors = {name: laid_out_like(values.to(natural[name].dtype), natural[name])}
             held = f"has no row that is nearly one of {'{other}' if other else 'its others'}"
             yield Unlike("near_rows", held, "rows that are", name, tensors, other)
-        if pairs == _MOST_PAIRS:
-            return
 
 
 def _pairs(
@@ -54,9 +51,10 @@ def _pairs(
                 yield name, other, rows
     for name in order:
         for other, tensor in state.items():
-            if _has_rows(tensor) and tensor.dim() > 1:
-                if (rows := _beside(natural[name], tensor, generator)) is not None:
-                    yield name, other, rows
+            near = tensor.dim() > 1 and _has_rows(tensor)
+            rows = _beside(natural[name], tensor, generator) if near else None
+            if rows is not None:
+                yield name, other, rows
     for name in order:
         if natural[name].dim() > 1 and natural[name].shape[-2] > 1:
             values = wide(natural[name])
