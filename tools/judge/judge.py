@@ -63,6 +63,7 @@ from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.verify.as_emitted import tried_as_emitted
 from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.other_methods import other_methods
 from kernelagent.tools.judge.verify.parameters import compare_parameters
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.process.compiled_kernels import CompiledKernels
@@ -303,7 +304,7 @@ class Judge:
             with stages.step("start", overhead=True):
                 process = start()
             with process:
-                declared = _load_and_construct(context, process, stages, findings)
+                declared = _load_and_construct(context, process, source, stages, findings)
                 with stages.step("verify"):
                     self._verify(context, process, findings, source, purpose)
                     slow = looks_slow(context, process, findings)
@@ -446,7 +447,11 @@ class Judge:
 
 
 def _load_and_construct(
-    context: JudgeContext, process: CandidateProcess, stages: Stages, findings: Findings
+    context: JudgeContext,
+    process: CandidateProcess,
+    source: str,
+    stages: Stages,
+    findings: Findings,
 ) -> dict[str, object] | None:
     with stages.step("load"):
         declared = process.load()
@@ -468,6 +473,9 @@ def _load_and_construct(
             oracle.module, begun, rows, trains=context.trains
         ):
             findings.disclose(compare_parameter.code, compare_parameter.message)
+        methods = other_methods(oracle.module, source)
+        if methods is not None:
+            findings.disclose(methods.code, methods.message)
     return declared
 
 

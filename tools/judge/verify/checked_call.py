@@ -97,8 +97,10 @@ class CheckedCall:
         special: bool,
     ) -> Answer:
         """A call that rounds as a GPU may; where it fails in that alone, see `OtherOrders.rounded`."""
-        if rounding == EXACT or asked.by_identity or asked.another:
-            # Made again, after another instance has been called, it would not be the same call.
+        told = asked.by_identity or asked.inside == "one element"
+        if rounding == EXACT or told or asked.another:
+            # Made again, after another instance has been called, it would not be the same call; and what fails in
+            # these surroundings alone is told, whatever it fails with.
             return self._call_in(trial, weights, asked)
         calls = 0
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice, permutations
 
 import torch
 
@@ -20,6 +21,7 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     laid_out_like,
     observe,
 )
+from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS
 
 _MOST_TENSORS = 6
 """Of each property, so that a module of many inputs is judged in the same time."""
@@ -58,6 +60,8 @@ class Unlike:
     tensors: Mapping[str, torch.Tensor]
     other: str = ""
     """What `held` speaks of besides, as `{other}`."""
+    others_too: bool = False
+    """Other inputs are changed with it."""
 
 
 def unlike(
@@ -89,15 +93,17 @@ def unlike(
         for other in [*[n for n in own if n != name][:_MOST_OTHERS], *kept[:_MOST_OTHERS]]:
             made_equal = _equal(natural[name], own.get(other, state.get(other)), generator)
             if made_equal is not None:
-                changed = laid_out_like(made_equal.to(natural[name].dtype), natural[name])
-                yield Unlike(
-                    "equal",
-                    "has no element that equals one of {other}",
-                    "elements that do",
-                    name,
-                    {name: changed},
-                    other,
-                )
+                yield _with_equals(name, other, natural[name], made_equal)
+    whole = [name for name, t in natural.items() if t.dtype in INTEGERS and t.numel()]
+    for first, other in islice(permutations(whole, 2), _MOST_OTHERS):
+        equals = _equal_integers(natural[first], natural[other], generator)
+        yield _with_equals(first, other, natural[first], equals)
+
+
+def _with_equals(name: str, other: str, tensor: torch.Tensor, values: torch.Tensor) -> Unlike:
+    changed = laid_out_like(values.to(tensor.dtype), tensor)
+    held = "has no element that equals one of {other}"
+    return Unlike("equal", held, "elements that do", name, {name: changed}, other)
 
 
 def unlike_weights(parameters: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
@@ -360,12 +366,28 @@ def _equal(
     if other is None or other.dtype != first.dtype or observe(first).kind not in _SIZED:
         return None
     seen, values = observe(first), wide(first)
-    try:
-        beside = wide(other).expand(first.shape)
-    except RuntimeError:
-        flat = wide(other).reshape(-1)
-        at = torch.randint(len(flat), (first.numel(),), generator=generator).to(flat.device)
-        beside = flat[at].reshape(first.shape)
+    beside = _beside(values, wide(other), generator)
     places = (torch.rand(first.shape, generator=generator) < 1 / _EQUAL_EVERY).to(first.device)
     places &= (beside >= seen.low) & (beside <= seen.high)
     return torch.where(places, beside, values) if bool(places.any()) else None
+
+
+def _equal_integers(
+    first: torch.Tensor, other: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    """Each element of `other` may be one that the reference takes in the place of `first`'s, or it refuses the call."""
+    values = first.detach().long()
+    beside = _beside(values, other.detach().long(), generator)
+    places = torch.rand(first.shape, generator=generator) < 1 / _EQUAL_EVERY
+    places.view(-1)[int(torch.randint(first.numel(), (), generator=generator))] = True
+    return torch.where(places.to(first.device), beside, values)
+
+
+def _beside(values: torch.Tensor, other: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """The other's elements at the same places, else from anywhere in it."""
+    try:
+        return other.expand(values.shape)
+    except RuntimeError:
+        flat = other.reshape(-1)
+        at = torch.randint(len(flat), (values.numel(),), generator=generator).to(flat.device)
+        return flat[at].reshape(values.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -14,7 +14,9 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import name_of_input
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step
+from kernelagent.tools.judge.problem.trials.floors import at_floors, floors_of
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.lone_elements import lone_elements
 from kernelagent.tools.judge.problem.trials.near_rows import near_rows
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
@@ -24,6 +26,7 @@ from kernelagent.tools.judge.problem.trials.unlike import (
     unlike,
     unlike_weights,
 )
+from kernelagent.tools.judge.problem.trials.unlike_buffers import larger_buffers
 from kernelagent.tools.judge.problem.trials.unlike_integers import (
     INTEGERS,
     close_integers,
@@ -105,6 +108,8 @@ class UnlikeInputs:
         natural = named_tensors(drawn)
         for item in chain(
             near_rows(natural, given, self.generator),
+            at_floors(natural, self._floors(constants), self.generator),
+            lone_elements(natural, self.generator),
             unlike(natural, given, self.generator, constants),
         ):
             if item.property in report:
@@ -120,13 +125,23 @@ class UnlikeInputs:
         oracle = self.context.oracle
         given, report = oracle.given_weights, set[str]()
         own = {n: given[n] for n, _ in oracle.module.named_parameters() if n in given}
-        for item in unlike_weights(own, self.generator):
+        buffers = {name: tensor for name, tensor in given.items() if name not in own}
+        floors = self._floors(literals_of("", self.context.problem.source).values)
+        for item in chain(
+            at_floors(buffers, floors, self.generator),
+            larger_buffers(buffers, self.generator),
+            unlike_weights(own, self.generator),
+            lone_elements(given, self.generator),
+        ):
             if item.property in report:
                 continue
             weights = {**given, **item.tensors}
             arguments = self._draw(source)
             asked = self._ask(source, arguments, item.property, usual, weights)
             self._note(source, item, asked, report)
+
+    def _floors(self, constants: Sequence[float]) -> tuple[float, ...]:
+        return floors_of(self.context.oracle.module, constants)
 
     def _note(
         self, source: InputSource, item: Unlike, asked: Asked | None, report: set[str]

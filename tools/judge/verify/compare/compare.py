@@ -15,6 +15,7 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Disclosure, Reason
 from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
+from kernelagent.tools.calls.training_step import GRADIENTS
 from kernelagent.tools.judge.verify.compare import gate as gates
 from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.compare.form import (
@@ -25,6 +26,7 @@ from kernelagent.tools.judge.verify.compare.form import (
 )
 from kernelagent.tools.judge.verify.compare.gate import GateResult
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise, NoiseSources, natural_rms
+from kernelagent.tools.judge.verify.compare.rounding_alone import rounding_alone
 from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
 from kernelagent.tools.judge.verify.compare.within_budget.not_by_rounding import not_by_rounding
 
@@ -153,12 +155,21 @@ def _compared(
     failed = next((verdict for verdict in judged if verdict.reason is not None), None)
     result = [item for verdict in judged for item in verdict.disclosures]
     result += [item for name, got, eager, _ in triples for item in layout(name, got, eager)]
+    if probe == "natural" and failed is None:
+        result += [found for triple in triples if (found := _only_rounding(*triple)) is not None]
     return Comparison(
         cases=tuple(verdict.case(input_set, probe) for verdict in judged),
         reason=failed.reason if failed else None,
         disclosures=tuple(result),
         failure=failed.failure if failed else None,
     )
+
+
+def _only_rounding(name: str, got: Any, eager: Any, oracle: Any) -> Disclosure | None:
+    # A gradient that is zero in exact numbers, as of a bias before a norm, is rounding in every module.
+    if not _is_floating(eager) or name.startswith(f"output[{GRADIENTS!r}]"):
+        return None
+    return rounding_alone(name, _as_tensor(got), _as_tensor(eager), _raised(oracle))
 
 
 @dataclass(frozen=True)
