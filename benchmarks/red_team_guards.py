@@ -2,8 +2,8 @@
 
     python -m benchmarks.red_team_guards [--only NAME...]
 
-The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) and one of the tenth are right where
-they are judged and rely on the emitted module not to see a later change. Each is imported (`kernelagent
+The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) and some of the tenth and eleventh are right
+where they are judged and rely on the emitted module not to see a later change, or on being asked what no forward shows. Each is imported (`kernelagent
 import`, on `virtual`) and emitted; then its change is made, as its attacker described it, and the module is
 called once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
 Writes `results/red_team_guards.md`; with `--only`, these rows of it alone.
@@ -33,7 +33,8 @@ from kernelagent.loop.emitted.imported import judged
 
 _HERE = Path(__file__).parent
 _ROUNDS = tuple(
-    _HERE / "rounds" / f"{name}.jsonl" for name in ("third", "second", "guards", "eighth", "tenth")
+    _HERE / "rounds" / f"{name}.jsonl"
+    for name in ("third", "second", "guards", "eighth", "tenth", "eleventh")
 )
 _TABLE = _HERE / "results" / "red_team_guards.md"
 _SAME = 1e-3
@@ -158,6 +159,34 @@ CHANGES: Mapping[str, Callable[[Any], Any]] = {
     "batch_order": lambda _: None,
     "guard_getattr_class": lambda m: _file_of(m).REGISTRY.__setitem__(m, 3.0),
 }
+
+
+def _gradients(module: Any, inputs: Any) -> Any:
+    module.zero_grad()
+    with torch.enable_grad():
+        module(*inputs).square().sum().backward()
+    return module.weight.grad.clone()
+
+
+def _from_an_old_checkpoint(module: Any) -> Any:
+    state = {name: torch.full_like(t, 0.5) for name, t in module.state_dict().items()}
+    module.load_state_dict({name.replace("gain", "gamma"): t for name, t in state.items()})
+    return module.gain.detach().clone()
+
+
+ASKED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "attributes_differ": lambda m, _: (m.out_features, m.needs_mask),
+    "parameter_tags_lost": lambda m, _: [hasattr(p, "_no_weight_decay") for p in m.parameters()],
+    "old_checkpoints_fail": lambda m, _: _from_an_old_checkpoint(m),
+    "norm_of_no_class": lambda m, _: type(m.bn),
+    "default_differs": lambda m, inputs: m(inputs[0]),
+    "optional_mask_ignored": lambda m, inputs: m(inputs[0], inputs[0] > 0),
+    "hook_lost": _gradients,
+    "property_differs": lambda m, _: m.decay.detach(),
+    "encode_without_bias": lambda m, inputs: m.encode(inputs[0]),
+    "reset_forgets": lambda m, _: (m.slope.fill_(1.0), m.reset(), m.slope.clone())[2],
+}
+"""What a program asks of the module, and of the emitted one on it, besides the verified call."""
 _BEFORE = ("guard_init",)
 """Changed before the emitted module is put on: it was never what was verified."""
 _REORDERED = ("guard_keys", "batch_order")
@@ -167,7 +196,7 @@ _REORDERED = ("guard_keys", "batch_order")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--after", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--only", nargs="*", default=[*CHANGES])
+    parser.add_argument("--only", nargs="*", default=[*CHANGES, *ASKED])
     options = parser.parse_args()
     if options.after:
         name, problem, emitted = options.after
@@ -191,7 +220,7 @@ def main() -> None:
                 outcome = _asked_of_a_process(name, problem, out)
             known[name] = name, attack["idea"], outcome
             print(*known[name], sep=" | ", flush=True)
-            rows = [known[one] for one in CHANGES if one in known]
+            rows = [known[one] for one in (*CHANGES, *ASKED) if one in known]
             _TABLE.write_text(_page(rows), encoding="utf-8")
 
 
@@ -199,7 +228,9 @@ def _rows_known() -> list[tuple[str, str, str]]:
     """What the table has."""
     lines = _TABLE.read_text(encoding="utf-8").splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    return [(row[0], row[1], row[2]) for row in cells if len(row) == 3 and row[0] in CHANGES]
+    return [
+        (row[0], row[1], row[2]) for row in cells if len(row) == 3 and row[0] in {*CHANGES, *ASKED}
+    ]
 
 
 def _asked_of_a_process(name: str, problem: Path, emitted: Path) -> str:
@@ -218,8 +249,8 @@ def _asked_of_a_process(name: str, problem: Path, emitted: Path) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def _after(name: str, problem: Path, emitted: Path) -> str:
-    file, dropin = _loaded(problem), _loaded(emitted)
+def _after(name: str, problem: Path, dropped_in: Path) -> str:
+    file, dropin = _loaded(problem), _loaded(dropped_in)
     # The guard asks where tensors are; here they are on the CPU that the interpreter runs on.
     dropin.ENVELOPE_VERIFIED["device_types"] = ["cpu"]
     module = file.Model(*file.get_init_inputs()).eval()
@@ -237,6 +268,13 @@ def _after(name: str, problem: Path, emitted: Path) -> str:
         fast(*inputs)
         if any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
             raise RuntimeError(f"{name}: not even the verified call is covered: {told[0].message}")
+        if name in ASKED:
+            own, emitted = ASKED[name](module, inputs), ASKED[name](fast, inputs)
+            if isinstance(own, torch.Tensor):
+                alike = torch.allclose(emitted, own, _SAME, _SAME)
+            else:
+                alike = emitted == own
+            return "it answers as your module" if alike else "**another answer**"
         before = module(*inputs)
         CHANGES[name](module)
         if name in _REORDERED:
@@ -266,7 +304,7 @@ def _page(rows: list[tuple[str, str, str]]) -> str:
         "# Candidates that rely on the emitted module not to see a change",
         "",
         f"`python -m benchmarks.red_team_guards`: {closed} of {len(rows)} are seen by the emitted module. The kernels "
-        f"are right where they are judged; the module is changed afterwards, as its attacker described it.",
+        f"are right where they are judged; the module is changed afterwards, as its attacker described it, or asked for more than its forward.",
         "",
         "| candidate | idea | after the change |",
         "|---|---|---|",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _NORM, _MASK, _OWN, _LOST = "batch_norm_eval", "given_mask", "k_own_left_out", "k_lost_digits"
-_FRAMES = "k_frames"
+_FRAMES, _PADDED = "k_frames", "k_padded_weights"
 
 
 def _disclosed(base: str, name: str, code: str, *edits: tuple[str, str]) -> Fixture:
@@ -56,6 +56,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "rounding_alone",
             ("(moved - weight) - step, mask", "step - step, mask"),
         ),
+        Fixture(
+            "k-two-words-too-few-beside-padding",
+            _PADDED,
+            edited(honest_kernel(_PADDED), ("(j < length) &", "(j < length - 2) &")),
+            code="wrong_output",
+        ),
         _disclosed(_OWN, "ranks-the-other-way-round", "other_methods", _METHOD),
     ),
 }
@@ -65,6 +71,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_OWN, "leaves-the-own-out", "differs_on_equal"),
         _honest(_OWN, "ranks-as-the-module-does", "other_methods"),
         _honest(_LOST, "keeps-what-was-lost", "rounding_alone"),
+        Fixture("k-all-words-beside-padding", _PADDED, honest_kernel(_PADDED)),
         Fixture("k-descriptors-of-aligned-memory", _FRAMES, honest_kernel(_FRAMES)),
     ),
 }

@@ -60,6 +60,7 @@ def measure_noise(
     steps = {name: _none(noise) for name, noise in inputs.items()}
     exact = dict(leaves(oracle64))
     slices: dict[str, Noise] = {}
+    spread: dict[str, torch.Tensor] = {}
     for _ in range(_DRAWS):
         with contextlib.suppress(*_REFUSED):
             # Without a name, so that no two draws of all weights exist at once.
@@ -71,7 +72,21 @@ def measure_noise(
             with RoundedSteps(generator):
                 answers = reference(tensors)
             _take_larger(steps, slices, answers, exact)
-    return {name: NoiseSources(inputs[name], steps[name], slices.get(name)) for name in inputs}
+            _take_further(spread, answers, exact)
+    return {
+        name: NoiseSources(inputs[name], steps[name], slices.get(name), spread=spread.get(name))
+        for name in inputs
+    }
+
+
+def _take_further(spread: dict[str, torch.Tensor], answers: Any, exact: dict[str, Any]) -> None:
+    """By element, in single precision: how far it is, not exactly how far, decides what is known of it."""
+    for name, answer in leaves(answers):
+        right = exact[name]
+        if not isinstance(answer, torch.Tensor) or not is_inexact(answer):
+            continue
+        moved = (answer - torch.as_tensor(right)).abs().to(torch.float32).nan_to_num(nan=0.0)
+        spread[name] = moved if name not in spread else spread[name].maximum(moved)
 
 
 def _take_larger(

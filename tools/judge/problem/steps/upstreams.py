@@ -30,6 +30,10 @@ _LARGEST_RMS = 1e3
 _SAME_EVERYWHERE = frozenset({"ones", "mean", "equal"})
 
 
+_QUIETEST = 20.0
+"""Powers of two that a row of an upstream gradient lies below the loudest."""
+
+
 @dataclass(frozen=True)
 class Output:
     """One differentiable output of a call."""
@@ -47,6 +51,17 @@ Kind = Callable[[Output, Draw], torch.Tensor | None]
 
 def rows_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape(-1, tensor.shape[-1]) if tensor.dim() > 1 else tensor.reshape(-1, 1)
+
+
+def of_unlike_sizes(row: Row, generator: torch.Generator) -> Row:
+    """The same, each of the first dimension's parts smaller by its own factor: rare tokens beside frequent ones."""
+
+    def quieter(tensor: torch.Tensor) -> torch.Tensor:
+        shape = (len(tensor), *(1 for _ in tensor.shape[1:]))
+        factors = torch.exp2(-_QUIETEST * torch.rand(shape, generator=generator))
+        return tensor * factors.to(tensor)
+
+    return tuple(g if g is None or not g.dim() else quieter(g) for g in row)
 
 
 def _full(value: float) -> Kind:

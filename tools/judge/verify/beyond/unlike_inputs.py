@@ -14,6 +14,7 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import name_of_input
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step
+from kernelagent.tools.judge.problem.steps.upstreams import of_unlike_sizes
 from kernelagent.tools.judge.problem.trials.floors import at_floors, floors_of
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lone_elements import lone_elements
@@ -227,6 +228,33 @@ class UnlikeInputs:
                 f"{asked.zeros} have another sign than with your module; a quotient by them is the other infinity",
             )
         self._tell_lost(asked, "on inputs drawn as yours are")
+        _stop_after(asked)
+        if self.context.trains:
+            self._quiet_upstreams(source)
+
+    def _quiet_upstreams(self, source: InputSource) -> None:
+        """A step whose upstream gradients are loud in some rows and quiet in others."""
+        oracle, arguments = self.context.oracle.beside(), self._draw(source)
+        oracle.use_weights(oracle.given_weights)
+        try:
+            step = single_step(oracle, arguments, self.generator)
+        except NO_ANSWER:
+            return
+        rows = tuple(of_unlike_sizes(row, self.generator) for row in step.upstream)
+        step = replace(step, upstream=rows)
+        try:
+            asked = ask(
+                self.context, self.process, self.findings, source, arguments, "natural", step=step
+            )
+        except Rejected as refused:
+            asked = without_end(refused)
+        if asked is not None and asked.wrong is not None:
+            self.findings.disclose(
+                "differs_on_magnitudes",
+                "upstream gradients are all of one size in every judged step; where rows of them differ by up to a million times the "
+                f"candidate's gradients differ from your module's: {asked.wrong:.200}",
+            )
+        self._tell_lost(asked, "with upstream gradients whose rows differ in size")
         _stop_after(asked)
 
     def _tell_lost(self, asked: Asked | None, where: str) -> None:

@@ -28,6 +28,7 @@ from kernelagent.tools.judge.verify.compare.gate import GateResult
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise, NoiseSources, natural_rms
 from kernelagent.tools.judge.verify.compare.rounding_alone import rounding_alone
 from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
+from kernelagent.tools.judge.verify.compare.undetermined import gate_by_what_is_known
 from kernelagent.tools.judge.verify.compare.within_budget.not_by_rounding import not_by_rounding
 
 OtherAnswers = Callable[[Any], Iterator[tuple[Any, Any]]]
@@ -327,7 +328,7 @@ def _with_measured_noise(
     name: str,
     noise: NoiseSources,
 ) -> GateResult:
-    result = gates.gate(got, eager, oracle, scale, noise=replace(noise, long_sum=None))
+    result = gate_by_what_is_known(got, eager, oracle, scale, replace(noise, long_sum=None))
     if result.passed:
         message = (
             f"{name}: judged by the effect of rounding its inputs and steps, because eager happened "
@@ -336,7 +337,7 @@ def _with_measured_noise(
         return replace(result, disclosures=(Disclosure("measured_conditioning", message),))
     if noise.long_sum is None:
         return result
-    result = gates.gate(got, eager, oracle, scale, noise=noise)
+    result = gate_by_what_is_known(got, eager, oracle, scale, noise)
     message = f"{name}: less exact than eager, within the bound of one long sequential sum"
     disclosed = (Disclosure("long_sequential_sum", message),) if result.passed else ()
     return replace(result, disclosures=disclosed)

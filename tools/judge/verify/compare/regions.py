@@ -43,6 +43,8 @@ class NoiseSources:
     """Of inputs and steps, by `slices`; None where it was not measured."""
     long_sum: Noise | None = None
     """One sequential sum of many terms; None where there is none."""
+    spread: torch.Tensor | None = None
+    """By how much steps move each element at most, where they move some; None where it was not measured."""
 
 
 MeasureNoise = Callable[[str], NoiseSources]
