@@ -49,6 +49,7 @@ from kernelagent.models.compiler.program.constants import (
     with_one_element,
     with_slices,
 )
+from kernelagent.models.compiler.program.roots import reads_roots, with_roots_in_kernels
 from kernelagent.tools.calls.result_form import foreign_container
 
 MOST_WRITTEN_OUT = 256
@@ -217,7 +218,7 @@ def compiled(
     graph: GraphModule, tensors: Sequence[torch.Tensor], *, persistent: bool, target: str
 ) -> str:
     """Inductor's file for a graph of these tensors; raises `PolicyCannot`."""
-    _require_no_roots(graph)
+    _require_no_roots(with_roots_in_kernels(graph))
     given = with_one_element(graph, tensors)
     with plain_strides():
         source = source_of(graph, given, persistent=persistent, target=target)
@@ -228,7 +229,7 @@ def compiled(
 
 def _require_no_roots(graph: GraphModule) -> None:
     """A kernel would take the root of a variable in float64, which Triton does not."""
-    if any(node.target is torch._sym_sqrt for node in graph.graph.nodes):  # type: ignore[attr-defined]
+    if reads_roots(graph):
         raise SizeIsFixed("its forward computes with the root of a size that is executed smaller")
 
 
