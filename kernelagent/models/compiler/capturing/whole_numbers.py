@@ -1,0 +1,89 @@
+"""`int` in a forward whose sizes are variables: a share of one stays a variable instead of becoming a number.
+
+`int(windows.shape[0] / (H * W / size / size))` is how batches are counted where pictures are cut into windows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from sympy import Expr  # type: ignore[import-untyped]
+from torch.utils._sympy.functions import FloatTrueDiv, IntTrueDiv, ToFloat
+
+_MISSING = object()
+
+
+class _Kind(type):
+    """Is `int` to whoever asks, and makes what `whole` makes."""
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        return whole(given[0]) if len(given) == 1 and not named else int(*given, **named)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, int)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, int)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is int or other is cls
+
+    def __hash__(cls) -> int:
+        return hash(int)
+
+
+class _Int(int, metaclass=_Kind):
+    """Stands in for `int`."""
+
+
+@contextmanager
+def shares_as_variables(module: torch.nn.Module) -> Iterator[None]:
+    """While it is entered, `int` is `whole` in the files of the module's own classes."""
+    every = [getattr(type(part).forward, "__globals__", {}) for part in module.modules()]
+    files = {id(names): names for names in every if not _of_torch(names)}
+    before = [(names, names.get("int", _MISSING)) for names in files.values()]
+    for names in files.values():
+        names.setdefault("int", _Int)
+    try:
+        yield
+    finally:
+        for names, value in before:
+            if value is _MISSING:
+                names.pop("int", None)
+
+
+def _of_torch(names: dict[str, Any]) -> bool:
+    return str(names.get("__name__", "")).split(".")[0] == "torch"
+
+
+def whole(value: Any) -> Any:
+    """`int(value)`, a variable where the value is one."""
+    if isinstance(value, torch.SymInt):
+        return value
+    if not isinstance(value, torch.SymFloat):
+        return int(value)
+    share = _share(value.node.expr)
+    if share is None:
+        return math.trunc(value)
+    size, divisor = share
+    env = value.node.shape_env
+    hint = int(size.xreplace(env.backed_var_to_val))
+    return env.create_symintnode(size, hint=hint) // divisor
+
+
+def _share(expr: Expr) -> tuple[Expr, int] | None:
+    """A whole number and by what it is divided, where that is what it is: truncated, both are the same in floats."""
+    if isinstance(expr, ToFloat):
+        return expr.args[0], 1
+    if not isinstance(expr, FloatTrueDiv | IntTrueDiv):
+        return None
+    above, below = expr.args
+    if not below.is_number or not float(below).is_integer() or below < 1:
+        return None
+    if isinstance(above, ToFloat):
+        above = above.args[0]
+    return (above, int(below)) if above.is_integer else None
