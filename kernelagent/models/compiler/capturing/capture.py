@@ -24,9 +24,9 @@ from torch.utils._pytree import (
     tree_unflatten,
 )
 
+from kernelagent.models.compiler.capturing import padding as padding
 from kernelagent.models.compiler.capturing.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.capturing.attention_steps import as_one_step
-from kernelagent.models.compiler.capturing import padding as padding
 from kernelagent.models.compiler.capturing.inductor_source import source_of
 from kernelagent.models.compiler.capturing.pooling import OVERLAPPING
 from kernelagent.models.compiler.capturing.recurrent import few_steps
