@@ -10,7 +10,7 @@ from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_impls import register_op_impl
 
 
-@register_op_impl(torch.ops.aten.constant_pad_nd.default)  # type: ignore[untyped-decorator]
+@register_op_impl(torch.ops.aten.constant_pad_nd.default)
 def _padded(
     mode: Any, operator: Any, images: torch.Tensor, widths: Sequence[Any], value: Any = 0
 ) -> Any:
