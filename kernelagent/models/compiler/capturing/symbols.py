@@ -98,7 +98,9 @@ class SymbolicTensors:
                 if isinstance(size, torch.SymInt):
                     small[size.node.expr] = int(fewer)
         for guard in self._env.guards:
-            if isinstance(guard.expr, Eq) and guard.expr.xreplace(small) == false:
+            # A symbol that turned out to be another one later stands in a guard as it was.
+            expr = self._env.replace(guard.expr)
+            if isinstance(expr, Eq) and expr.xreplace(small) == false:
                 raise SizeIsFixed(
                     f"its forward holds only where {guard.expr.lhs} is {guard.expr.rhs}, which it is not at the "
                     f"sizes that are executed"

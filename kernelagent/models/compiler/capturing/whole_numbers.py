@@ -1,4 +1,4 @@
-"""`int` in a forward whose sizes are variables: a share of one stays a variable instead of becoming a number.
+"""`int` and `float` in a forward whose sizes are variables: a share of one stays a variable instead of becoming a number.
 
 `int(windows.shape[0] / (H * W / size / size))` is how batches are counted where pictures are cut into windows.
 """
@@ -6,54 +6,59 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from sympy import Expr  # type: ignore[import-untyped]
+from torch.nn import functional
 from torch.utils._sympy.functions import FloatTrueDiv, IntTrueDiv, ToFloat
 
-_MISSING = object()
 
+def _stand_in(kind: type, made: Callable[[Any], Any]) -> type:
+    """A class that is `kind` to whoever asks, and makes of one value what `made` does."""
 
-class _Kind(type):
-    """Is `int` to whoever asks, and makes what `whole` makes."""
+    class Kind(type):
+        def __call__(cls, *given: Any, **named: Any) -> Any:
+            return made(given[0]) if len(given) == 1 and not named else kind(*given, **named)
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
-        return whole(given[0]) if len(given) == 1 and not named else int(*given, **named)
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, kind)
 
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, int)
+        def __subclasscheck__(cls, other: type) -> bool:
+            return issubclass(other, kind)
 
-    def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, int)
+        def __eq__(cls, other: object) -> bool:
+            return other is kind or other is cls
 
-    def __eq__(cls, other: object) -> bool:
-        return other is int or other is cls
+        def __hash__(cls) -> int:
+            return hash(kind)
 
-    def __hash__(cls) -> int:
-        return hash(int)
-
-
-class _Int(int, metaclass=_Kind):
-    """Stands in for `int`."""
+    return Kind(kind.__name__, (kind,), {})
 
 
 @contextmanager
 def shares_as_variables(module: torch.nn.Module) -> Iterator[None]:
-    """While it is entered, `int` is `whole` in the files of the module's own classes."""
+    """While it is entered, `int` and `float` keep variables in the files of the module's own classes.
+
+    `float` also where torch scales the queries of an attention that returns its weights.
+    """
     every = [getattr(type(part).forward, "__globals__", {}) for part in module.modules()]
-    files = {id(names): names for names in every if not _of_torch(names)}
-    before = [(names, names.get("int", _MISSING)) for names in files.values()]
-    for names in files.values():
-        names.setdefault("int", _Int)
+    own = {id(names): names for names in every if not _of_torch(names)}
+    changed = [(names, name) for names in own.values() for name in ("int", "float")]
+    changed = [
+        (names, name)
+        for names, name in (*changed, (vars(functional), "float"))
+        if name not in names
+    ]
+    for names, name in changed:
+        names[name] = _INSTEAD[name]
     try:
         yield
     finally:
-        for names, value in before:
-            if value is _MISSING:
-                names.pop("int", None)
+        for names, name in changed:
+            del names[name]
 
 
 def _of_torch(names: dict[str, Any]) -> bool:
@@ -87,3 +92,13 @@ def _share(expr: Expr) -> tuple[Expr, int] | None:
     if isinstance(above, ToFloat):
         above = above.args[0]
     return (above, int(below)) if above.is_integer else None
+
+
+def _real(value: Any) -> Any:
+    """`float(value)`, a variable where the value is one."""
+    if isinstance(value, torch.SymInt | torch.SymFloat):
+        return torch.sym_float(value)
+    return float(value)
+
+
+_INSTEAD: Mapping[str, type] = {"int": _stand_in(int, whole), "float": _stand_in(float, _real)}

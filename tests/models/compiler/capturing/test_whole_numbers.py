@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from kernelagent.models.compiler.capturing.capture import Smaller, capture
+from kernelagent.models.compiler.capturing.capture import PolicyCannot, Smaller, capture
 from kernelagent.models.compiler.capturing.whole_numbers import shares_as_variables
 from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.module.constructor_sizes import of_the_original
 from kernelagent.models.compiler.module.writing import Writer
 from kernelagent.models.compiler.program.calls import Call
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
@@ -46,6 +48,51 @@ def test_a_batch_that_is_counted_by_division_stays_open(tmp_path: Path) -> None:
     for x in (full, few):
         given = answer(BatchedInterpreter(), source, tmp_path, module, x)
         torch.testing.assert_close(given, module(x))
+
+
+class Attended(nn.Module):
+    """torch's attention that returns its weights scales its queries by `math.sqrt(1.0 / float(size))`."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answer, _ = self.attention(x, x, x)
+        return torch.relu(answer)
+
+
+def test_heads_that_are_executed_smaller_are_scaled_by_their_own_size(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    for width in (48, 16):
+        module, x = Attended(width).eval(), torch.randn(7, 3, width)
+        whole = Attended(48).eval()
+        smaller = Smaller(Attended(16).eval(), (torch.empty(7, 3, 16, device="meta"),), {})
+        captured = capture(whole, (torch.randn(7, 3, 48),), {}, smaller=smaller)
+        writer = Writer(
+            whole, "from_reference", Choice(), of_the_original(whole, smaller.module, "shell")
+        )
+        source = writer.write([Call("default", captured)]).source
+        given = answer(BatchedInterpreter(), source, tmp_path, module, x)
+        torch.testing.assert_close(given, module(x), rtol=1e-4, atol=1e-5)
+
+
+class Numbered(nn.Module):
+    """A size of the input is made a number before a product says that it is the weight's."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = operator.index(x.shape[-1] // 4)
+        return torch.relu(self.linear(x)) * scale
+
+
+def test_a_number_that_was_made_of_a_size_with_two_names_is_named() -> None:
+    smaller = Smaller(Numbered(16), (torch.empty(3, 16, device="meta"),), {})
+    with pytest.raises(PolicyCannot, match="holds only where"):
+        capture(Numbered(48), (torch.randn(3, 48),), {}, smaller=smaller)
 
 
 def test_the_name_means_what_it_did_and_is_put_back() -> None:

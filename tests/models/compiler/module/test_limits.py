@@ -13,7 +13,10 @@ def test_of_multiples_of_the_same_sizes_the_largest_is_counted() -> None:
 
 
 def test_what_another_holds_anyway_is_not_counted() -> None:
-    assert _largest(["rows + 1", "8 * rows * cols", "rows * cols"]) == ["rows + 1", "8 * rows * cols"]
+    assert _largest(["rows + 1", "8 * rows * cols", "rows * cols"]) == [
+        "rows + 1",
+        "8 * rows * cols",
+    ]
     assert _largest(["rows", "rows * cols"]) == ["rows * cols"]
 
 
