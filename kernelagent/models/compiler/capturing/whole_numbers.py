@@ -97,7 +97,7 @@ def _share(expr: Expr) -> tuple[Expr, int] | None:
 def _real(value: Any) -> Any:
     """`float(value)`, a variable where the value is one."""
     if isinstance(value, torch.SymInt | torch.SymFloat):
-        return torch.sym_float(value)
+        return torch.sym_float(value)  # type: ignore[no-untyped-call]
     return float(value)
 
 

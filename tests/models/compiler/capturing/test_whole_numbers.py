@@ -78,21 +78,24 @@ def test_heads_that_are_executed_smaller_are_scaled_by_their_own_size(tmp_path: 
 
 
 class Numbered(nn.Module):
-    """A size of the input is made a number before a product says that it is the weight's."""
+    """A size is made a number before a product says that it is another tensor's, too."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, of: str) -> None:
         super().__init__()
+        self.of = of
         self.linear = nn.Linear(width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        scale = operator.index(x.shape[-1] // 4)
+        sizes = {"input": x.shape[-1], "in": self.linear.weight.shape[1]}
+        scale = operator.index((sizes | {"out": self.linear.weight.shape[0]})[self.of] // 4)
         return torch.relu(self.linear(x)) * scale
 
 
-def test_a_number_that_was_made_of_a_size_with_two_names_is_named() -> None:
-    smaller = Smaller(Numbered(16), (torch.empty(3, 16, device="meta"),), {})
+@pytest.mark.parametrize("of", ["input", "in", "out"])
+def test_a_number_that_was_made_of_a_size_with_two_names_is_named(of: str) -> None:
+    smaller = Smaller(Numbered(16, of), (torch.empty(3, 16, device="meta"),), {})
     with pytest.raises(PolicyCannot, match="holds only where"):
-        capture(Numbered(48), (torch.randn(3, 48),), {}, smaller=smaller)
+        capture(Numbered(48, of), (torch.randn(3, 48),), {}, smaller=smaller)
 
 
 def test_the_name_means_what_it_did_and_is_put_back() -> None:
