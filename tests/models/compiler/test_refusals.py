@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from torch import nn
+from torch.utils._sympy.functions import FloorDiv
 
 from kernelagent.models.compiler.capturing.capture import Smaller, capture
+from kernelagent.models.compiler.capturing.symbols import as_counted
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.module.fixed_arguments import Fixed, fixed_arguments, refusal_lines
 from kernelagent.models.compiler.module.writing import Writer
@@ -105,6 +108,19 @@ def test_more_elements_than_the_kernels_count_are_refused(
     new = loaded(interpreter, source, tmp_path, module)
     with pytest.raises(ValueError, match="2147483648 elements is too large"):
         new(torch.empty(1 << 24, 128, device="meta"))
+
+
+def test_elements_of_a_halved_picture_are_counted_as_a_product() -> None:
+    s = sympy.Symbol("s", integer=True, positive=True)
+    t = sympy.Symbol("t", integer=True, positive=True)
+    wide, high = FloorDiv(s - 1, 2), FloorDiv(t - 1, 2)
+    product = sympy.Mul(64, wide + 1, high + 1)
+    assert as_counted(sympy.expand(product) - 64, 2**31 - 1 - 64) == (
+        sympy.factor(product),
+        2**31 - 1,
+    )
+    assert as_counted(s, 64) == (s, 64)
+    assert as_counted(s * t, 64) == (s * t, 64)
 
 
 def test_what_the_forward_took_for_granted_of_a_size_is_asked(

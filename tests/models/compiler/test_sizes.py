@@ -14,6 +14,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.capturing.capture import PolicyCannot, Smaller
 from kernelagent.models.compiler.module.constructor import ORIGINAL, state_lines
 from kernelagent.models.compiler.module.constructor_sizes import followed, of_the_original
+from kernelagent.models.compiler.module.fixed_arguments import fixed_arguments
 from kernelagent.models.compiler.policy import Policy
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
@@ -87,6 +88,27 @@ def problem_at(folder: Path, text: str, sizes: dict[str, int]) -> LoadedProblem:
     path = folder / f"sizes_{sizes['rows']}.py"
     path.write_text(HEAD + text.format(**sizes))
     return load_problem(ProblemSpec(path=str(path)))
+
+
+class Patches(nn.Module):
+    """A vision transformer's first weights: places of a picture's patches, and of a class."""
+
+    def __init__(self, size: int, patch: int, width: int) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.zeros(1, (size // patch) ** 2 + 1, width))
+        self.along = nn.Parameter(torch.zeros(size // patch + 2))
+
+
+def test_how_many_patches_there_are_follows_from_the_picture() -> None:
+    full, small = (224, 16, 512), (48, 16, 128)
+    given, less = (full, {}), (small, {})
+    state = followed(Patches(*full), Patches(*small), given, less)
+    assert state == {
+        "places": ("1", "(size // 16) ** 2 + 1", "width"),
+        "along": ("(size // 16) + 2",),
+    }
+    fixed = fixed_arguments(Patches, given, less, state)
+    assert [(one.argument, one.value) for one in fixed] == [("patch", "16")]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -95,8 +96,11 @@ def plan(
     best = planner.at({}, {}, whole)
     if best is None or not (planner.fits(best) or planner.stays(best)):
         # If inner sizes must shrink at all, shrink them enough for a fast turn (level 1).
+        planner = replace(planner, level=max(1, level))
         with _Operations() as spent:
-            best = replace(planner, level=max(1, level)).smaller(best, full, spent)
+            best = planner.smaller(best, full, spent)
+        if best is not None and best.leading_stays and not planner.fits(best):
+            best = None
     if best is None:
         raise ProblemError(
             f"the inputs of {problem.entry_point} are too large to execute without a GPU, and its "
@@ -189,6 +193,8 @@ class _Choice:
     work: float
     inner: Mapping[int, int]
     arguments: Mapping[int, int]
+    leading_stays: bool = False
+    """Whether it is as many rows as its inner sizes say, because the forward takes no fewer."""
 
 
 @dataclass(frozen=True)
@@ -233,16 +239,7 @@ class _Planner:
         if module is None or _structure(module) != self.structure:
             return None
         try:
-            sources = input_sources(
-                problem,
-                module,
-                self.device,
-                self.scope,
-                may_shrink=True,
-                full=self.full,
-                inner=dict(inner) | dict(arguments),
-                share=min(1.0, _MOST_WORK[self.level]),
-            )
+            sources, leading_stays = self._sources(problem, module, dict(inner) | dict(arguments))
             executed = [_executed(source, self.scope) for source in sources]
             with self.scope():
                 needs = [need_of(module, arguments) for arguments in executed]
@@ -252,7 +249,31 @@ class _Planner:
         work = max(work_of(arguments, module) for arguments in executed)
         work = max(work, need.weights / _WEIGHTS_BYTES)
         replaced = dict(inner) | dict(arguments)
-        return _Choice(problem, module, sources, need, work, replaced, dict(arguments))
+        return _Choice(
+            problem, module, sources, need, work, replaced, dict(arguments), leading_stays
+        )
+
+    def _sources(
+        self, problem: LoadedProblem, module: torch.nn.Module, replaced: Mapping[int, int]
+    ) -> tuple[tuple[InputSource, ...], bool]:
+        """The input sets, and whether they have to keep their rows, which the constructor may decide."""
+        made = partial(
+            input_sources,
+            problem,
+            module,
+            self.device,
+            self.scope,
+            may_shrink=True,
+            full=self.full,
+            inner=replaced,
+            share=min(1.0, _MOST_WORK[self.level]),
+        )
+        try:
+            return made(), False
+        except ProblemError:
+            if not replaced:
+                raise
+            return made(leading_stays=True), True
 
     def smaller(
         self, best: _Choice | None, full: Mapping[str, Arguments], spent: _Operations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from torch.utils._pytree import (
     tree_unflatten,
 )
 
+from kernelagent.models.compiler.capturing import padding as padding
 from kernelagent.models.compiler.capturing.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.capturing.attention_steps import as_one_step
 from kernelagent.models.compiler.capturing.inductor_source import source_of
@@ -43,12 +44,14 @@ from kernelagent.models.compiler.capturing.symbols import (
     SymbolicTensors,
     sizes_as_variables,
 )
+from kernelagent.models.compiler.capturing.whole_numbers import shares_as_variables
 from kernelagent.models.compiler.program.constants import (
     constants_of,
     with_numbers,
     with_one_element,
     with_slices,
 )
+from kernelagent.models.compiler.program.roots import reads_roots, with_roots_in_kernels
 from kernelagent.tools.calls.result_form import foreign_container
 
 MOST_WRITTEN_OUT = 256
@@ -166,14 +169,8 @@ def capture(
             graph = make_fx(forward, decomposition_table=table, tracing_mode="fake")(*tensors)
         else:
             few = values_of(smaller.module, smaller.args, smaller.kwargs)
-            symbolic = SymbolicTensors(tensors, [value.tensor for value in few])
+            graph, symbolic = _with_variables(forward, tensors, smaller, few)
             tensors = symbolic.tensors
-            followed = sizes_as_variables(module, smaller.module, list(symbolic.sizes()))
-            table = {**WHOLE, **OPAQUE, **OVERLAPPING}
-            traced = make_fx(forward, decomposition_table=table, _allow_non_fake_inputs=True)
-            with followed, symbolic.mode, SymbolicFunctions():
-                graph = traced(*tensors)
-            symbolic.require_both()
         graph = as_one_step(with_numbers(with_slices(graph)))
         made = written_constants(graph, name)
         source = compiled(graph, tensors, persistent=persistent, target=target)
@@ -182,6 +179,28 @@ def capture(
     grows = smaller is not None and smaller.grows
     values = (*made, *forward.values)
     return Captured(source, values, forward.spec, forward.outputs, sizes, grows)
+
+
+def _with_variables(
+    forward: Forward, tensors: Sequence[torch.Tensor], smaller: Smaller, few: Sequence[Value]
+) -> tuple[GraphModule, SymbolicTensors]:
+    """The graph with a variable for each size in which the two differ; raises `SizeIsFixed`."""
+    table = {**WHOLE, **OPAQUE, **OVERLAPPING}
+
+    def traced(around: AbstractContextManager[None]) -> tuple[GraphModule, SymbolicTensors]:
+        symbolic = SymbolicTensors(tensors, [value.tensor for value in few])
+        followed = sizes_as_variables(forward.module, smaller.module, list(symbolic.sizes()))
+        made = make_fx(forward, decomposition_table=table, _allow_non_fake_inputs=True)
+        with around, followed, symbolic.mode, SymbolicFunctions():
+            graph = made(*symbolic.tensors)
+        symbolic.require_both()
+        symbolic.settled()
+        return graph, symbolic
+
+    try:
+        return traced(nullcontext())
+    except SizeIsFixed:
+        return traced(shares_as_variables(forward.module))
 
 
 @contextmanager
@@ -217,7 +236,7 @@ def compiled(
     graph: GraphModule, tensors: Sequence[torch.Tensor], *, persistent: bool, target: str
 ) -> str:
     """Inductor's file for a graph of these tensors; raises `PolicyCannot`."""
-    _require_no_roots(graph)
+    _require_no_roots(with_roots_in_kernels(graph))
     given = with_one_element(graph, tensors)
     with plain_strides():
         source = source_of(graph, given, persistent=persistent, target=target)
@@ -228,7 +247,7 @@ def compiled(
 
 def _require_no_roots(graph: GraphModule) -> None:
     """A kernel would take the root of a variable in float64, which Triton does not."""
-    if any(node.target is torch._sym_sqrt for node in graph.graph.nodes):  # type: ignore[attr-defined]
+    if reads_roots(graph):
         raise SizeIsFixed("its forward computes with the root of a size that is executed smaller")
 
 

@@ -24,6 +24,8 @@ from torch.utils._sympy.functions import Mod, PythonMod
 from torch.utils._sympy.printers import PythonPrinter
 
 Bounds = tuple[tuple[str, int], ...]
+_MOST_COUNTED = (1 << 31) - 1
+"""The largest number of elements for which Inductor counts in 32 bits."""
 
 
 class SizeIsFixed(Exception):
@@ -96,7 +98,9 @@ class SymbolicTensors:
                 if isinstance(size, torch.SymInt):
                     small[size.node.expr] = int(fewer)
         for guard in self._env.guards:
-            if isinstance(guard.expr, Eq) and guard.expr.xreplace(small) == false:
+            # A symbol that turned out to be another one later stands in a guard as it was.
+            expr = self._env.replace(guard.expr)
+            if isinstance(expr, Eq) and expr.xreplace(small) == false:
                 raise SizeIsFixed(
                     f"its forward holds only where {guard.expr.lhs} is {guard.expr.rhs}, which it is not at the "
                     f"sizes that are executed"
@@ -142,8 +146,9 @@ class SymbolicTensors:
                 case Le(lhs=lhs, rhs=rhs):
                     offset, size = expand(lhs - rhs).as_coeff_Add()
                     if offset.is_Integer and offset < 0 and size.free_symbols:
-                        text = _printed(factor(size))
-                        most[text] = min(-int(offset), most.get(text, -int(offset)))
+                        size, limit = as_counted(size, -int(offset))
+                        text = _printed(size)
+                        most[text] = min(limit, most.get(text, limit))
                 case Eq(lhs=(Mod() | PythonMod()) as rest, rhs=rhs) if (
                     rhs == 0 and rest.args[1].is_Integer
                 ):
@@ -174,6 +179,18 @@ class SymbolicTensors:
 def _at(expr: Expr, known: Mapping[str, int]) -> Expr:
     """What it is at these sizes."""
     return expr.xreplace({s: known[str(s)] for s in expr.free_symbols if str(s) in known})
+
+
+def as_counted(size: Expr, most: int) -> tuple[Expr, int]:
+    """A bound as a reader knows it: `(width + 1) * (height + 1)` elements rather than a sum of one less."""
+    whole = factor(size + _MOST_COUNTED - most)
+    if most < _MOST_COUNTED and whole.is_Mul and len(_factors(whole)) > 1:
+        return whole, _MOST_COUNTED
+    return factor(size), most
+
+
+def _factors(product: Expr) -> list[Expr]:
+    return [part for part in product.args if not part.is_number]
 
 
 def _printed(expr: Expr) -> str:

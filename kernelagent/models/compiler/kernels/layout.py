@@ -82,12 +82,13 @@ def _cut(text: str, operators: str) -> list[str]:
 def _between_terms(text: str, operators: str) -> list[int]:
     """Where one of these operators stands between two terms, outside all brackets."""
     depth, outcome = 0, []
-    for at, letter in enumerate(_without_texts(text)):
+    code = _without_texts(text)
+    for at, letter in enumerate(code):
         if letter in _OPEN:
             depth += 1
         elif letter in _CLOSE:
             depth -= 1
-        elif depth == 0 and text[at : at + 3] in {f" {operator} " for operator in operators}:
+        elif depth == 0 and code[at : at + 3] in {f" {operator} " for operator in operators}:
             outcome.append(at)
     return outcome
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 from typing import Any
 
 import torch
@@ -18,6 +18,8 @@ import torch
 from kernelagent.models.compiler.capturing.capture import MOST_WRITTEN_OUT, PolicyCannot
 from kernelagent.models.compiler.module.constructor import Shapes
 
+_MOST_TOKENS = 8
+"""Beside a picture's patches: of the class, registers."""
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -101,7 +103,7 @@ def _leaves(text: str, full: Any, small: Any) -> Iterator[_Number]:
 
 
 def _formula(full: int, small: int, numbers: Sequence[_Number], what: str) -> str:
-    """The shortest kind first: a number, a multiple and an offset, a share, of two: product and sum."""
+    """The shortest kind first: a number, a multiple and an offset, a share, of two: product and sum; patches."""
     differing = [n for n in numbers if n.full != n.small]
     for n in differing:
         if (n.full, n.small) == (full, small):
@@ -127,11 +129,28 @@ def _formula(full: int, small: int, numbers: Sequence[_Number], what: str) -> st
             share, rest = divmod(big, full)
             if share and not rest and share * small == few:
                 return f"{text} // {share}"
+    for text in _patches(full, small, numbers):
+        return text
     raise PolicyCannot(
         what,
         f"a size of {full} is {small} where it is executed, and does not follow from the "
         f"constructor's arguments",
     )
+
+
+def _patches(full: int, small: int, numbers: Sequence[_Number]) -> Iterator[str]:
+    """How many parts of one length there are in another, or their square, and tokens beside them."""
+    for whole, part in permutations(numbers, 2):
+        if not (part.full and part.small) or whole.full % part.full or whole.small % part.small:
+            continue
+        more, few = whole.full // part.full, whole.small // part.small
+        # What was always the same number must be it: it is no argument that may be another.
+        length = part.text if part.full != part.small else str(part.full)
+        share = f"({whole.text} // {length})"
+        for power, text in ((1, share), (2, f"{share} ** 2")):
+            beside = full - more**power
+            if more != few and beside == small - few**power and 0 <= beside <= _MOST_TOKENS:
+                yield _linear(1, text, beside)
 
 
 def _linear(times: int, text: str, offset: int) -> str:

@@ -93,9 +93,15 @@ def _resolved(
 
 def _largest(counts: Sequence[str]) -> list[str]:
     """Without those that another is never less than."""
-    left: list[tuple[str, Any]] = []
+    # Most of a network's are a number times the same sizes: told apart without comparing each with all others.
+    most: dict[Any, tuple[Any, str]] = {}
     for text in counts:
-        size = formula(text)
+        times, sizes = formula(text).as_coeff_Mul()
+        if sizes not in most or most[sizes][0] < times:
+            most[sizes] = (times, text)
+    left: list[tuple[str, Any]] = []
+    for sizes, (times, text) in most.items():
+        size = times * sizes
         if any(is_never_less(other, size) for _, other in left):
             continue
         left = [pair for pair in left if not is_never_less(size, pair[1])]

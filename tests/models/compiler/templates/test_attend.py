@@ -327,9 +327,14 @@ def test_the_root_of_the_head_s_size_follows_it(
     agrees(interpreter, tmp_path, module, result.source, full)
 
 
-def test_another_root_of_a_size_is_named_and_nothing_is_written() -> None:
-    with pytest.raises(PolicyCannot, match="the root of a size"):
-        capture(Scaled(48, double), (torch.randn(2, 33, 48),), {}, smaller=smaller(double))
+def test_another_root_of_a_size_follows_it_too(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module, full = Scaled(48, double), torch.randn(2, 33, 48)
+    captured = capture(module, (full,), {}, smaller=smaller(double))
+    result = Writer(module, "from_reference", Choice()).write([Call("default", captured)])
+    agrees(interpreter, tmp_path, module, result.source, full)
 
 
 def test_a_size_that_is_made_a_number_is_named_and_nothing_is_written() -> None:

@@ -114,6 +114,27 @@ def get_init_inputs():
 """
 
 
+BATCHED = """
+class Model(nn.Module):
+    def __init__(self, batch, length):
+        super().__init__()
+        self.batch = batch
+        self.places = nn.Parameter(torch.randn(batch, length, 64))
+
+    def forward(self, x):
+        return torch.softmax(x @ x.transpose(1, 2), -1) @ (x + self.places)
+
+
+def get_inputs():
+    return [torch.rand({batch}, {length}, 64)]
+
+
+def get_init_inputs():
+    return [{batch}, {length}]
+"""
+"""Its constructor decides how many rows there are."""
+
+
 def planned(tmp_path: Path, text: str, limit: int = 4 << 30, level: int = 0):
     path = tmp_path / "problem.py"
     path.write_text(HEAD + text, encoding="utf-8")
@@ -172,6 +193,23 @@ def test_a_layer_that_only_some_sizes_have_is_there_in_what_is_executed(
     result = planned(tmp_path, SHORTCUT, level=level)
     assert result.inner
     assert result.problem.build().shortcut.weight.dim() == 4
+
+
+def test_rows_that_the_constructor_decides_give_way_with_it(tmp_path: Path) -> None:
+    made = planned(tmp_path, BATCHED.format(batch=2048, length=512))
+    assert made.arguments[2048] < 2048
+    ((args, _),) = [source.draw(0) for source in made.sources]
+    module = made.problem.build()
+    assert module.places.shape == args[0].shape
+    assert module(*args).shape == args[0].shape
+
+
+def test_rows_that_the_module_fixes_end_with_words_where_they_are_too_many(
+    tmp_path: Path,
+) -> None:
+    text = BATCHED.format(batch=2048, length=512).replace("randn(batch", "randn(2048")
+    with pytest.raises(ProblemError, match="accepts no smaller ones"):
+        planned(tmp_path, text)
 
 
 def test_a_higher_level_is_never_larger(tmp_path: Path) -> None:

@@ -144,11 +144,13 @@ def input_sources(
     full: InputSets | None = None,
     inner: Mapping[int, int] | None = None,
     share: float = 1.0,
+    leading_stays: bool = False,
 ) -> tuple[InputSource, ...]:
     """All input sets of the problem; raises `ProblemError` when one is too large and cannot shrink.
 
     `module`: at the sizes of `problem`, with or without contents. `full`: the sets at the user's
     sizes where `problem` has smaller `inner` ones; `share` of the usual work is what may be done.
+    `leading_stays`: nothing but what is `inner` is smaller, however much work that leaves.
     """
     described = inputs_without_contents(problem, scope) if may_shrink else None
     if described is None:
@@ -158,7 +160,8 @@ def input_sources(
     replaced = tuple(sorted((inner or {}).items()))
     for name, given in described.items():
         at = _Set(problem, module, name, given, device, scope)
-        shrunk = _needed_shrink(name, given, module, share) if may_shrink else None
+        shrinks = may_shrink and not leading_stays
+        shrunk = _needed_shrink(name, given, module, share) if shrinks else None
         if shrunk is not None and stays_as_given(given, module, shrunk.was, share):
             shrunk = None
         draw = None if shrunk is None else _shrunk_drawer(at, shrunk)
