@@ -44,6 +44,24 @@ def test_a_row_that_is_known_is_held_to_what_rounding_does_to_it() -> None:
     assert passes(EAGER.clone())
 
 
+def test_complex_results_are_judged_in_the_same_regions() -> None:
+    right = torch.complex(EXACT, EXACT)
+    own, wrong = (torch.complex(part, EAGER) for part in (EAGER, EAGER.flip(0)))
+
+    def moved(_: str) -> NoiseSources:
+        complex_noise = measure_noise(
+            lambda tensors: torch.complex(weights(tensors), weights(tensors)),
+            {"scores": SCORES},
+            right,
+            torch.Generator().manual_seed(1),
+        )
+        return complex_noise["output"]
+
+    expected = Expected(own, right, {}, measure_noise=moved)
+    assert not compare(wrong, expected, input_set="default", probe="natural").passed
+    assert compare(own.clone(), expected, input_set="default", probe="natural").passed
+
+
 def test_a_row_that_rounding_decides_may_be_another() -> None:
     other = EAGER.clone()
     other[3] = 0.0

@@ -39,7 +39,10 @@ def gate_by_what_is_known(
             oracle64,
         )
 
-    steps = region_norms(torch.where(unknown, 0.0, spread), spread.shape)
+    moved = torch.where(unknown, 0.0, spread)
+    # Of a complex number either part may be moved by all of it.
+    both = torch.complex(moved, moved) if candidate.is_complex() else moved
+    steps = region_norms(both, both.shape)
     known = gate(*only(~unknown), natural_rms, noise=replace(noise, steps=steps))
     others = gate(*only(unknown), natural_rms, noise=noise)
     return known if not known.passed or others.passed else others
