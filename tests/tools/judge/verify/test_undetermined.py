@@ -67,3 +67,17 @@ def test_a_row_that_rounding_decides_may_be_another() -> None:
     other[3] = 0.0
     other[3, 0] = 1.0
     assert passes(other)
+
+
+def added(scores: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(scores + HIDDEN.to(scores.dtype) * -1e9, -1)
+
+
+def test_rows_of_which_eager_has_another_answer_excuse_no_others() -> None:
+    own, right = added(SCORES), added(SCORES.double())
+    assert float((own - right)[[3, 11]].abs().max()) > 0.1, "what is added is lost in float32 there"
+    wrong = own.clone()
+    wrong[::2] *= 1.01
+    expected = Expected(own, right, {})
+    assert compare(own.clone(), expected, input_set="default", probe="natural").passed
+    assert not compare(wrong, expected, input_set="default", probe="natural").passed

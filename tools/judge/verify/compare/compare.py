@@ -16,7 +16,6 @@ import torch
 from kernelagent.domain.evaluation import Case, Disclosure, Reason
 from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
 from kernelagent.tools.calls.training_step import GRADIENTS
-from kernelagent.tools.judge.verify.compare import gate as gates
 from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.compare.form import (
     form_mismatch,
@@ -225,7 +224,7 @@ def judge_floating(
     """The gate on one output; where it refuses, once more with the noise measured for that output."""
     scale = expected.natural_rms.get(name)
     scale = natural_rms(oracle) if scale is None else scale
-    result = gates.gate(got, eager, oracle, scale)
+    result = gate_by_what_is_known(got, eager, oracle, scale)
     if result.passed or result.nonfinite or expected.measure_noise is None:
         return result
     return _with_measured_noise(got, eager, oracle, scale, name, expected.measure_noise(name))

@@ -1,8 +1,8 @@
 """Elements that float32 does not determine, judged apart from those that it does.
 
 In a row that a mask hides whole, or where a difference is all that is left of large numbers, rounding moves the right
-answer by as much as it is. No error tells anything there; beside it, in the same region, every other element is held
-to what rounding does to it.
+answer by as much as it is, or eager itself has another one. No error tells anything there; beside it, in the same
+region, every other element is held to what rounding does to it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,21 @@ from dataclasses import replace
 
 import torch
 
-from kernelagent.tools.judge.verify.compare.gate import GateResult, gate
-from kernelagent.tools.judge.verify.compare.regions import NoiseSources, region_norms
+from kernelagent.tools.calls.complex_numbers import parts_first
+from kernelagent.tools.judge.verify.compare.gate import GateResult, gate, output_unit
+from kernelagent.tools.judge.verify.compare.regions import Noise, NoiseSources, region_norms
 
 _DETERMINED = 2.0**-10
 """Of the output's natural size: an element that steps move by less is known."""
+_OF_TYPE = 32.0
+"""Roundings of the output's type: an element that eager has nearer than that is known."""
+_FEWEST_ROWS = 8
+_FEWEST_IN_A_ROW = 4
+_WELL_KNOWN = 8.0
+"""Roundings of the output's type, and of `_DETERMINED` a 256th: so far eager is off in a row that is known."""
+_SHARE_KNOWN = 0.1
+_BETWEEN = 0.02
+"""Of the rows that are well known, so many may be neither: else rows differ in how well eager knows them, by luck as well."""
 
 
 def gate_by_what_is_known(
@@ -23,12 +33,15 @@ def gate_by_what_is_known(
     eager: torch.Tensor,
     oracle64: torch.Tensor,
     natural_rms: float,
-    noise: NoiseSources,
+    noise: NoiseSources | None = None,
 ) -> GateResult:
-    """As `gate`, with the noise of the elements that are known and of the others each on their own."""
-    spread = noise.spread
-    unknown = None if spread is None else spread > _DETERMINED * natural_rms
-    if spread is None or unknown is None or not bool(unknown.any()) or bool(unknown.all()):
+    """As `gate`, with the errors and the noise of the elements that are known and of the others each on their own."""
+    unknown = _unknown_rows(eager, oracle64, natural_rms)
+    spread = None if noise is None else noise.spread
+    if spread is not None:
+        moved = spread > _DETERMINED * natural_rms
+        unknown = moved if unknown is None else unknown | moved
+    if unknown is None or not bool(unknown.any()) or bool(unknown.all()):
         return gate(candidate, eager, oracle64, natural_rms, noise=noise)
     right = oracle64.to(candidate.dtype)
 
@@ -39,10 +52,38 @@ def gate_by_what_is_known(
             oracle64,
         )
 
-    moved = torch.where(unknown, 0.0, spread)
-    # Of a complex number either part may be moved by all of it.
-    both = torch.complex(moved, moved) if candidate.is_complex() else moved
-    steps = region_norms(both, both.shape)
-    known = gate(*only(~unknown), natural_rms, noise=replace(noise, steps=steps))
+    quiet = noise
+    if noise is not None and spread is not None:
+        quiet = replace(noise, steps=_norms(torch.where(unknown, 0.0, spread), candidate))
+    known = gate(*only(~unknown), natural_rms, noise=quiet)
     others = gate(*only(unknown), natural_rms, noise=noise)
     return known if not known.passed or others.passed else others
+
+
+def _norms(moved: torch.Tensor, like: torch.Tensor) -> Noise:
+    # Of a complex number either part may be moved by all of it.
+    both = torch.complex(moved, moved) if like.is_complex() else moved
+    return region_norms(both, both.shape)
+
+
+def _unknown_rows(
+    eager: torch.Tensor, oracle64: torch.Tensor, natural_rms: float
+) -> torch.Tensor | None:
+    """Rows of which eager has another answer, where it knows the others well; None where they are of one kind."""
+    if oracle64.dim() < 2 or oracle64.shape[-1] < _FEWEST_IN_A_ROW or natural_rms <= 0:
+        return None
+    unit = output_unit(eager.dtype)
+    far = max(_DETERMINED, _OF_TYPE * unit) * natural_rms
+    error = (parts_first(eager).to(torch.float64) - parts_first(oracle64)).abs()
+    error = error.amax(0) if eager.is_complex() else error
+    rows = error.reshape(-1, error.shape[-1])
+    if len(rows) < _FEWEST_ROWS or not bool((rows > far).any()):
+        return None
+    apart = 2 * (rows > far).sum(1) >= rows.shape[1]
+    near = max(_DETERMINED / 256, _WELL_KNOWN * unit) * natural_rms
+    well = rows.square().mean(1).sqrt() <= near
+    between = int((~apart & ~well).sum())
+    known = int(well.sum())
+    if not bool(apart.any()) or known < _SHARE_KNOWN * len(rows) or between > _BETWEEN * known:
+        return None
+    return apart[:, None].expand(rows.shape).reshape(oracle64.shape)
