@@ -30,7 +30,7 @@ _LARGEST_RMS = 1e3
 _SAME_EVERYWHERE = frozenset({"ones", "mean", "equal"})
 
 
-_QUIETEST = 20.0
+_QUIETEST = 28.0
 """Powers of two that a row of an upstream gradient lies below the loudest."""
 
 

@@ -251,7 +251,7 @@ class UnlikeInputs:
         if asked is not None and asked.wrong is not None:
             self.findings.disclose(
                 "differs_on_magnitudes",
-                "upstream gradients are all of one size in every judged step; where rows of them differ by up to a million times the "
+                "upstream gradients are all of one size in every judged step; where rows of them differ by many powers of two the "
                 f"candidate's gradients differ from your module's: {asked.wrong:.200}",
             )
         self._tell_lost(asked, "with upstream gradients whose rows differ in size")
