@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _NORM, _MASK, _OWN, _LOST = "batch_norm_eval", "given_mask", "k_own_left_out", "k_lost_digits"
-_FRAMES, _PADDED = "k_frames", "k_padded_weights"
+_FRAMES, _PADDED, _HIDDEN = "k_frames", "k_padded_weights", "k_hidden_scores"
 
 
 def _disclosed(base: str, name: str, code: str, *edits: tuple[str, str]) -> Fixture:
@@ -62,6 +62,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             edited(honest_kernel(_PADDED), ("(j < length) &", "(j < length - 2) &")),
             code="wrong_output",
         ),
+        Fixture(
+            "k-scores-a-thousandth-too-small-beside-hidden-ones",
+            _HIDDEN,
+            edited(honest_kernel(_HIDDEN), ("x * slope, -1e9", "x * slope * 0.999, -1e9")),
+            code="wrong_output",
+        ),
         _disclosed(_OWN, "ranks-the-other-way-round", "other_methods", _METHOD),
     ),
 }
@@ -72,6 +78,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_OWN, "ranks-as-the-module-does", "other_methods"),
         _honest(_LOST, "keeps-what-was-lost", "rounding_alone"),
         Fixture("k-all-words-beside-padding", _PADDED, honest_kernel(_PADDED)),
+        Fixture("k-scores-beside-hidden-ones", _HIDDEN, honest_kernel(_HIDDEN)),
         Fixture("k-descriptors-of-aligned-memory", _FRAMES, honest_kernel(_FRAMES)),
     ),
 }

@@ -17,6 +17,7 @@ from kernelagent.domain.evaluation import Case, Disclosure, Reason
 from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
 from kernelagent.tools.calls.training_step import GRADIENTS
 from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_difference
+from kernelagent.tools.judge.verify.compare.fills import without_fills
 from kernelagent.tools.judge.verify.compare.form import (
     form_mismatch,
     layout,
@@ -105,9 +106,11 @@ def leaves(result: Any, name: str = "output") -> Iterator[tuple[str, Any]]:
 
 
 def scales_of(oracle64: Any) -> dict[str, float]:
-    """`Expected.natural_rms` from the oracle's result on the natural input."""
+    """`Expected.natural_rms` from the oracle's result on the natural input; what `fills` a place is no part of it."""
     return {
-        name: natural_rms(_raised(leaf)) for name, leaf in leaves(oracle64) if _is_floating(leaf)
+        name: natural_rms(without_fills(_raised(leaf)))
+        for name, leaf in leaves(oracle64)
+        if _is_floating(leaf)
     }
 
 
@@ -223,7 +226,7 @@ def judge_floating(
 ) -> GateResult:
     """The gate on one output; where it refuses, once more with the noise measured for that output."""
     scale = expected.natural_rms.get(name)
-    scale = natural_rms(oracle) if scale is None else scale
+    scale = natural_rms(without_fills(oracle)) if scale is None else scale
     result = gate_by_what_is_known(got, eager, oracle, scale)
     if result.passed or result.nonfinite or expected.measure_noise is None:
         return result

@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 
 from kernelagent.tools.calls.complex_numbers import parts_first
+from kernelagent.tools.judge.verify.compare.fills import fills
 from kernelagent.tools.judge.verify.compare.gate import GateResult, gate, output_unit
 from kernelagent.tools.judge.verify.compare.regions import Noise, NoiseSources, region_norms
 
@@ -35,7 +36,38 @@ def gate_by_what_is_known(
     natural_rms: float,
     noise: NoiseSources | None = None,
 ) -> GateResult:
-    """As `gate`, with the errors and the noise of the elements that are known and of the others each on their own."""
+    """As `gate`, with the errors and the noise of the elements that are known and of the others each on their own.
+
+    So are numbers that only fill a place, and what is beside them.
+    """
+    filled = fills(oracle64)
+    if filled is None:
+        return _by_what_is_known(candidate, eager, oracle64, natural_rms, noise)
+    right = oracle64.to(candidate.dtype)
+    largest = float(oracle64[filled].abs().max())
+    beside, these = (
+        (torch.where(chosen, candidate, left), torch.where(chosen, eager, left), exact)
+        for chosen, left, exact in (
+            (~filled, torch.zeros_like(right), torch.where(filled, 0.0, oracle64)),
+            (filled, right, oracle64),
+        )
+    )
+    result = gate(*these, largest, noise=noise)
+    if not result.passed:
+        return result
+    if noise is not None and noise.spread is not None:
+        spread = torch.where(filled, 0.0, noise.spread)
+        noise = replace(noise, spread=spread, steps=_norms(spread, candidate))
+    return _by_what_is_known(*beside, natural_rms, noise)
+
+
+def _by_what_is_known(
+    candidate: torch.Tensor,
+    eager: torch.Tensor,
+    oracle64: torch.Tensor,
+    natural_rms: float,
+    noise: NoiseSources | None,
+) -> GateResult:
     unknown = _unknown_rows(eager, oracle64, natural_rms)
     spread = None if noise is None else noise.spread
     if spread is not None:
