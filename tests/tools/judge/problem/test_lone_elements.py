@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernelagent.tools.judge.problem.trials.lone_elements import lone_elements
+from kernelagent.tools.judge.problem.trials.lone_elements import lone_changes, lone_elements
 from kernelagent.tools.judge.problem.trials.unlike import Unlike
 
 
@@ -55,3 +55,21 @@ def test_masks_and_ids_come_before_numbers_of_which_there_are_many() -> None:
 
 def test_small_tensors_and_such_of_one_value_stay() -> None:
     assert made_of(flag=torch.ones(64, dtype=torch.bool), few=torch.randn(4)) == []
+
+
+def test_ignored_labels_are_what_all_others_become() -> None:
+    labels = torch.randint(0, 64, (400,), generator=seeded())
+    labels[torch.rand(400, generator=seeded(1)) < 0.1] = -100
+    shares = [
+        float((item.tensors["labels"] == -100).float().mean()) for item in made_of(labels=labels)
+    ]
+    assert max(shares) > 0.9
+
+
+def test_a_frame_is_the_one_before_but_for_a_few_places() -> None:
+    frames = {name: torch.randn(32, 32, generator=seeded(at)) for at, name in enumerate("ab")}
+    items = list(lone_changes({**frames, "c": torch.randn(8, generator=seeded())}, seeded()))
+    assert {(item.name, item.other) for item in items} == {("a", "b"), ("b", "a")}
+    for item in items:
+        same = item.tensors[item.name] == frames[item.other]
+        assert 0.94 < float(same.float().mean()) < 1

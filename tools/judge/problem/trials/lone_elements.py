@@ -7,6 +7,7 @@ in which they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import permutations
 
 import torch
 
@@ -19,24 +20,45 @@ _SHARE = 1 / 40
 _FEWEST = 32
 """Elements; of fewer, draws show it."""
 _MOST = 3
+_MOST_PAIRS = 2
 _HELD = "has no element that stands alone among many alike"
 
 
 def lone_elements(tensors: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
-    """Masks of one truth, integers of one value, floats of zeros, each with a few elements as they were."""
+    """Masks of one truth, integers of one value, floats of zeros, inputs that are another's, but for a few elements."""
     names = [name for name, tensor in tensors.items() if _able(tensor)]
     drawn = [names[at] for at in torch.randperm(len(names), generator=generator).tolist()]
     # What is a mask or an index decides more than a number does.
     for name in sorted(drawn, key=lambda name: tensors[name].is_floating_point())[:_MOST]:
         tensor = tensors[name]
-        for alike in _backgrounds(tensor, generator):
-            few = torch.rand(tensor.shape, generator=generator) < _SHARE
-            few.view(-1)[int(torch.randint(tensor.numel(), (), generator=generator))] = True
+        for alike in _backgrounds(tensor):
             alone = ~alike if tensor.dtype == torch.bool else tensor.detach()
-            values = torch.where(few.to(tensor.device), alone, alike)
-            changed = laid_out_like(values, tensor)
             tried = f"elements that are all {_word(alike)} but for a few"
-            yield Unlike("lone_elements", _HELD, tried, name, {name: changed})
+            changed = {name: _with_few(alike, alone, tensor, generator)}
+            yield Unlike("lone_elements", _HELD, tried, name, changed)
+
+
+def lone_changes(tensors: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
+    """An input that is another one but for a few elements, as a frame is the one before it."""
+    names = [name for name, tensor in tensors.items() if _able(tensor)]
+    pairs = [
+        (one, other)
+        for one, other in permutations(names, 2)
+        if tensors[one].shape == tensors[other].shape and tensors[one].dtype == tensors[other].dtype
+    ]
+    for at in torch.randperm(len(pairs), generator=generator)[:_MOST_PAIRS].tolist():
+        one, other = pairs[at]
+        changed = _with_few(tensors[other].detach(), tensors[one].detach(), tensors[one], generator)
+        held = "is not {other} but for a few elements"
+        yield Unlike("lone_elements", held, "one that is", one, {one: changed}, other)
+
+
+def _with_few(
+    alike: torch.Tensor, alone: torch.Tensor, like: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    few = torch.rand(like.shape, generator=generator) < _SHARE
+    few.view(-1)[int(torch.randint(like.numel(), (), generator=generator))] = True
+    return laid_out_like(torch.where(few.to(like.device), alone, alike), like)
 
 
 def _able(tensor: torch.Tensor) -> bool:
@@ -47,15 +69,15 @@ def _able(tensor: torch.Tensor) -> bool:
     return is_inexact(tensor) and observe(tensor).kind in ("real", "positive", "observed")
 
 
-def _backgrounds(tensor: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+def _backgrounds(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if tensor.dtype == torch.bool:
         return torch.zeros((), dtype=torch.bool), torch.ones((), dtype=torch.bool)
     if tensor.dtype in INTEGERS:
-        at = int(torch.randint(tensor.numel(), (), generator=generator))
-        some = tensor.detach().reshape(-1)[at]
+        # Padding, or a label that is ignored, is more frequent than each other one.
+        most = tensor.detach().reshape(-1).mode().values
         signed = int(tensor.min()) < 0 < int(tensor.max())
         # Of codes with signs it is zero that is left out.
-        return (some, torch.zeros_like(some)) if signed and int(some) else (some,)
+        return (most, torch.zeros_like(most)) if signed and int(most) else (most,)
     return (torch.zeros((), dtype=tensor.dtype, device=tensor.device),)
 
 

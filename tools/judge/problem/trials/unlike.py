@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, permutations
+from itertools import chain, islice, permutations, product
 
 import torch
 
@@ -95,8 +95,13 @@ def unlike(
             if made_equal is not None:
                 yield _with_equals(name, other, natural[name], made_equal)
     whole = [name for name, t in natural.items() if t.dtype in INTEGERS and t.numel()]
-    for first, other in islice(permutations(whole, 2), _MOST_OTHERS):
-        equals = _equal_integers(natural[first], natural[other], generator)
+    tables = [name for name, t in state.items() if t.dtype in INTEGERS and t.numel() > 1]
+    for first, other in chain(
+        islice(permutations(whole, 2), _MOST_OTHERS),
+        islice(product(whole, tables), _MOST_OTHERS),
+    ):
+        others = natural[other] if other in natural else state[other]
+        equals = _equal_integers(natural[first], others, generator)
         yield _with_equals(first, other, natural[first], equals)
 
 

@@ -17,7 +17,7 @@ from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.steps.upstreams import of_unlike_sizes
 from kernelagent.tools.judge.problem.trials.floors import at_floors, floors_of
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.lone_elements import lone_elements
+from kernelagent.tools.judge.problem.trials.lone_elements import lone_changes, lone_elements
 from kernelagent.tools.judge.problem.trials.near_rows import near_rows
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
@@ -111,6 +111,7 @@ class UnlikeInputs:
             near_rows(natural, given, self.generator),
             at_floors(natural, self._floors(constants), self.generator),
             lone_elements(natural, self.generator),
+            lone_changes(natural, self.generator),
             unlike(natural, given, self.generator, constants),
         ):
             if item.property in report:
