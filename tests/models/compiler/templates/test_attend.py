@@ -337,9 +337,22 @@ def test_another_root_of_a_size_follows_it_too(
     agrees(interpreter, tmp_path, module, result.source, full)
 
 
+def test_what_is_added_to_a_root_of_a_size_follows_it_as_well(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    def more(size: int) -> float:
+        return float(size) ** 0.5 + 1.0
+
+    torch.manual_seed(0)
+    module, full = Scaled(48, more), torch.randn(2, 33, 48)
+    captured = capture(module, (full,), {}, smaller=smaller(more))
+    result = Writer(module, "from_reference", Choice()).write([Call("default", captured)])
+    agrees(interpreter, tmp_path, module, result.source, full)
+
+
 def test_a_size_that_is_made_a_number_is_named_and_nothing_is_written() -> None:
     def fixed(size: int) -> float:
-        return float(size) ** 0.5 + 1.0
+        return 1.0 + len(range(size))
 
     with pytest.raises(PolicyCannot, match="holds only where"):
         capture(Scaled(48, fixed), (torch.randn(2, 33, 48),), {}, smaller=smaller(fixed))
