@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelagent.tools.judge.problem.trials.equal_elements import equal_elements
 from kernelagent.tools.judge.problem.trials.unlike import (
     Unlike,
     unlike,
@@ -26,7 +29,8 @@ def made_of(
     tensor: torch.Tensor, state: dict[str, torch.Tensor] | None = None
 ) -> dict[str, list[Unlike]]:
     result: dict[str, list[Unlike]] = {}
-    for item in unlike({"x": tensor}, state or {}, seeded(1)):
+    made = unlike({"x": tensor}, seeded(1))
+    for item in chain(made, equal_elements({"x": tensor}, state or {}, seeded(1))):
         result.setdefault(item.property, []).append(item)
     return result
 
@@ -89,7 +93,7 @@ def test_an_element_equals_one_of_a_weight_beside_it() -> None:
 )
 def test_no_number_becomes_infinite(dtype: torch.dtype, scale: float, seed: int) -> None:
     drawn = (scale * torch.randn(4, 16, generator=seeded(seed))).to(dtype)
-    for item in unlike({"x": drawn}, {}, seeded(seed)):
+    for item in unlike({"x": drawn}, seeded(seed)):
         assert item.tensors["x"].dtype == dtype
         assert bool(item.tensors["x"].float().isfinite().all())
 
@@ -176,7 +180,7 @@ def test_zeros_of_another_sign_are_found() -> None:
 
 def test_complex_inputs_are_tried_in_other_sizes_and_have_no_order():
     z = torch.randn(16, 32, dtype=torch.complex64)
-    made = list(unlike({"z": z}, {}, torch.Generator().manual_seed(1)))
+    made = list(unlike({"z": z}, torch.Generator().manual_seed(1)))
     assert {item.property for item in made} == {"magnitudes"}
     fading = [item.tensors["z"].abs() for item in made if "fall along" in item.tried]
     assert min(float(sizes.min()) for sizes in fading) < 1e-9
@@ -205,7 +209,7 @@ def test_no_integers_are_close_where_there_is_no_room_for_large_ones():
 
 
 def test_rows_become_as_small_as_a_number_of_the_reference():
-    made = unlike({"x": torch.randn(64, 32, generator=seeded())}, {}, seeded(1), (1e-12, 1e-5))
+    made = unlike({"x": torch.randn(64, 32, generator=seeded())}, seeded(1), (1e-12, 1e-5))
     (tiny,) = [item for item in made if "1e-12" in item.tried]
     norms = tiny.tensors["x"].double().square().sum(-1).sqrt()
     assert float(norms.min()) < 1e-12 < float(norms.max()) < 1e-11

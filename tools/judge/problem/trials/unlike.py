@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice, permutations, product
 
 import torch
 
@@ -21,15 +20,12 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     laid_out_like,
     observe,
 )
-from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS
 
 _MOST_TENSORS = 6
 """Of each property, so that a module of many inputs is judged in the same time."""
 _MOST_SIZED = 2
 """Weights that become larger or smaller, each by itself."""
 _LARGER = 10.0
-_MOST_OTHERS = 2
-"""Weights and buffers whose elements an input is made equal to."""
 _QUARTERS = 4
 """So many times single numbers are drawn, each time in another part of the range of sizes."""
 _OCTAVES = 13.0
@@ -41,7 +37,6 @@ _TINY = 1e-8
 _LAST_BITS = 12
 _FEW_VALUES = 4
 _SHARE = 0.25
-_EQUAL_EVERY = 5
 _FEWEST = 8
 """Elements; of fewer a property may be chance."""
 
@@ -65,16 +60,13 @@ class Unlike:
 
 
 def unlike(
-    natural: Tensors,
-    state: Tensors,
-    generator: torch.Generator,
-    constants: Sequence[float] = (),
+    natural: Tensors, generator: torch.Generator, constants: Sequence[float] = ()
 ) -> Iterator[Unlike]:
     """Each property that a drawn input has, with the input without it; the others as they were drawn.
 
-    `state`: the weights and buffers; `constants`: the reference's own numbers.
+    `constants`: the reference's own numbers.
     """
-    names = _some_floating(natural, generator)
+    names = some_floating(natural, generator)
     tiny = partial(_tiny_rows, constants)
     makers: tuple[_Maker, ...] = (
         _fractions,
@@ -87,39 +79,17 @@ def unlike(
         _nearly_equal,
     )
     yield from _without(makers, natural, names, generator)
-    own = {name: t for name, t in natural.items() if t.is_floating_point() and t.numel()}
-    kept = [n for n, t in state.items() if t.is_floating_point() and t.numel() > 1 and n not in own]
-    for name in (n for n in names if n in own):
-        for other in [*[n for n in own if n != name][:_MOST_OTHERS], *kept[:_MOST_OTHERS]]:
-            made_equal = _equal(natural[name], own.get(other, state.get(other)), generator)
-            if made_equal is not None:
-                yield _with_equals(name, other, natural[name], made_equal)
-    whole = [name for name, t in natural.items() if t.dtype in INTEGERS and t.numel()]
-    tables = [name for name, t in state.items() if t.dtype in INTEGERS and t.numel() > 1]
-    for first, other in chain(
-        islice(permutations(whole, 2), _MOST_OTHERS),
-        islice(product(whole, tables), _MOST_OTHERS),
-    ):
-        others = natural[other] if other in natural else state[other]
-        equals = _equal_integers(natural[first], others, generator)
-        yield _with_equals(first, other, natural[first], equals)
-
-
-def _with_equals(name: str, other: str, tensor: torch.Tensor, values: torch.Tensor) -> Unlike:
-    changed = laid_out_like(values.to(tensor.dtype), tensor)
-    held = "has no element that equals one of {other}"
-    return Unlike("equal", held, "elements that do", name, {name: changed}, other)
 
 
 def unlike_weights(parameters: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
     """Parameters without a property that all of their draws have, as training may leave them; one in each."""
-    names = _some_floating(parameters, generator)
+    names = some_floating(parameters, generator)
     makers = (_patterns, _fractions, _signs, _signs_of_few, _sums)
     yield from _without(makers, parameters, names, generator)
     yield from _without((_ten_times, _elements), parameters, names[:_MOST_SIZED], generator)
 
 
-def _some_floating(tensors: Tensors, generator: torch.Generator) -> list[str]:
+def some_floating(tensors: Tensors, generator: torch.Generator) -> list[str]:
     """Names in a drawn order, so that none of many is always left out."""
     names = [name for name, t in tensors.items() if is_inexact(t) and t.numel()]
     order = torch.randperm(len(names), generator=generator).tolist()
@@ -144,7 +114,8 @@ _Made = Iterator[tuple[torch.Tensor, _Words]]
 _Maker = Callable[[torch.Tensor, Domain, torch.Generator], _Made]
 _OPEN = frozenset({"real", "positive", "observed"})
 """Kinds of which other values may be thought of; masks and fixed tables stay."""
-_SIZED = frozenset({"real", "positive"})
+SIZED = frozenset({"real", "positive"})
+"""Kinds of which larger and smaller ones may be thought of."""
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -233,7 +204,7 @@ def _sums(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Ma
 
 def _single_numbers(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     """As a temperature or a scale is: one size in each draw, small and large in turn."""
-    if seen.kind not in _SIZED or seen.scale == 0 or tensor.numel() >= _FEWEST:
+    if seen.kind not in SIZED or seen.scale == 0 or tensor.numel() >= _FEWEST:
         return
     values = wide(tensor)
     octaves = _octaves(tensor, values)
@@ -244,7 +215,7 @@ def _single_numbers(tensor: torch.Tensor, seen: Domain, generator: torch.Generat
 
 def _elements(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     """Each fourth element of a few rows, so that every size is the largest of some row."""
-    if seen.kind not in _SIZED or seen.scale == 0 or tensor.numel() < _FEWEST:
+    if seen.kind not in SIZED or seen.scale == 0 or tensor.numel() < _FEWEST:
         return
     values = wide(tensor)
     octaves = _octaves(tensor, values)
@@ -255,13 +226,13 @@ def _elements(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) ->
 
 def _ten_times(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
     """As a weight becomes that training has made sure."""
-    if seen.kind in _SIZED and seen.scale > 0:
+    if seen.kind in SIZED and seen.scale > 0:
         words = "magnitudes", "is as large as your draws are", f"{_LARGER:.0f} times that"
         yield wide(tensor) * _LARGER, words
 
 
 def _rows(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
-    if seen.kind not in _SIZED or seen.scale == 0 or tensor.dim() == 0:
+    if seen.kind not in SIZED or seen.scale == 0 or tensor.dim() == 0:
         return
     values = wide(tensor)
     octaves = _octaves(tensor, values)
@@ -272,7 +243,7 @@ def _tiny_rows(
     constants: Sequence[float], tensor: torch.Tensor, seen: Domain, generator: torch.Generator
 ) -> _Made:
     """Rows about as small as the smallest numbers of the reference, which it may add to a norm."""
-    if seen.kind not in _SIZED or seen.scale == 0 or tensor.dim() == 0:
+    if seen.kind not in SIZED or seen.scale == 0 or tensor.dim() == 0:
         return
     least = math.sqrt(torch.finfo(torch.float32).tiny) * _LARGER
     small = [n for n in constants if least <= n < _TINY * seen.scale]
@@ -292,7 +263,7 @@ def _tiny_rows(
 
 def _nearly_equal(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
     """Elements of a row that differ from another of it in their last bits alone, as what is sorted or chosen may."""
-    if seen.kind not in _SIZED or seen.constant or tensor.dim() == 0 or tensor.shape[-1] < _FEWEST:
+    if seen.kind not in SIZED or seen.constant or tensor.dim() == 0 or tensor.shape[-1] < _FEWEST:
         return
     values = wide(tensor)
     columns = values.shape[-1]
@@ -325,7 +296,7 @@ def _offsets(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> 
 
 
 def _fading(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
-    if seen.kind not in _SIZED or seen.scale == 0:
+    if seen.kind not in SIZED or seen.scale == 0:
         return
     values = wide(tensor)
     room = math.log2(seen.scale / torch.finfo(tensor.dtype).tiny)
@@ -362,37 +333,3 @@ def _octaves(tensor: torch.Tensor, values: torch.Tensor) -> float:
 def _for_rows(values: torch.Tensor, octaves: float, generator: torch.Generator) -> torch.Tensor:
     shape = (*values.shape[:-1], 1)
     return torch.exp2(octaves * (2 * torch.rand(shape, generator=generator) - 1)).to(values.device)
-
-
-def _equal(
-    first: torch.Tensor, other: torch.Tensor | None, generator: torch.Generator
-) -> torch.Tensor | None:
-    """Elements of the other where it has them beside it, else from anywhere in it; none that `first` never reaches."""
-    if other is None or other.dtype != first.dtype or observe(first).kind not in _SIZED:
-        return None
-    seen, values = observe(first), wide(first)
-    beside = _beside(values, wide(other), generator)
-    places = (torch.rand(first.shape, generator=generator) < 1 / _EQUAL_EVERY).to(first.device)
-    places &= (beside >= seen.low) & (beside <= seen.high)
-    return torch.where(places, beside, values) if bool(places.any()) else None
-
-
-def _equal_integers(
-    first: torch.Tensor, other: torch.Tensor, generator: torch.Generator
-) -> torch.Tensor:
-    """Each element of `other` may be one that the reference takes in the place of `first`'s, or it refuses the call."""
-    values = first.detach().long()
-    beside = _beside(values, other.detach().long(), generator)
-    places = torch.rand(first.shape, generator=generator) < 1 / _EQUAL_EVERY
-    places.view(-1)[int(torch.randint(first.numel(), (), generator=generator))] = True
-    return torch.where(places.to(first.device), beside, values)
-
-
-def _beside(values: torch.Tensor, other: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The other's elements at the same places, else from anywhere in it."""
-    try:
-        return other.expand(values.shape)
-    except RuntimeError:
-        flat = other.reshape(-1)
-        at = torch.randint(len(flat), (values.numel(),), generator=generator).to(flat.device)
-        return flat[at].reshape(values.shape)

@@ -48,11 +48,8 @@ from kernelagent.tools.judge.verify.beyond.searched_rows import LONGEST_S as SEA
 from kernelagent.tools.judge.verify.beyond.searched_rows import SECONDS as SEARCH_S
 from kernelagent.tools.judge.verify.beyond.searched_rows import SearchedRows
 from kernelagent.tools.judge.verify.beyond.shared_tensors import SharedTensors
-from kernelagent.tools.judge.verify.beyond.unlike_inputs import (
-    LONGEST_S,
-    SECONDS,
-    UnlikeInputs,
-)
+from kernelagent.tools.judge.verify.beyond.unlike_calls import LONGEST_S, SECONDS
+from kernelagent.tools.judge.verify.beyond.unlike_inputs import UnlikeInputs
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
