@@ -17,8 +17,8 @@ from kernelagent.tools.calls.complex_numbers import of_parts, parts_of
 from kernelagent.tools.judge.problem.trials.planting import patterns
 from kernelagent.tools.judge.problem.trials.planting.patterns import Draw
 
-_LARGE, _LARGE_IN_HALF = 2.0**16, 2.0**5
-"""What a loss is scaled by, and what float16 has room for."""
+_LARGE, _LARGE_IN_HALF = 2.0**20, 2.0**5
+"""What a loss is scaled by, once a scale has grown for a while, and what float16 has room for."""
 _TINY = 2.0**-60
 """Of a loss that is a mean over very many; squares of it are still normal numbers of float32."""
 _LAYOUTS = ("dense", "dense", "transposed", "gaps")
