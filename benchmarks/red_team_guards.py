@@ -249,8 +249,8 @@ def _asked_of_a_process(name: str, problem: Path, emitted: Path) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def _after(name: str, problem: Path, dropped_in: Path) -> str:
-    file, dropin = _loaded(problem), _loaded(dropped_in)
+def _after(name: str, problem: Path, emitted: Path) -> str:
+    file, dropin = _loaded(problem), _loaded(emitted)
     # The guard asks where tensors are; here they are on the CPU that the interpreter runs on.
     dropin.ENVELOPE_VERIFIED["device_types"] = ["cpu"]
     module = file.Model(*file.get_init_inputs()).eval()
@@ -269,11 +269,11 @@ def _after(name: str, problem: Path, dropped_in: Path) -> str:
         if any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
             raise RuntimeError(f"{name}: not even the verified call is covered: {told[0].message}")
         if name in ASKED:
-            own, emitted = ASKED[name](module, inputs), ASKED[name](fast, inputs)
+            own, theirs = ASKED[name](module, inputs), ASKED[name](fast, inputs)
             if isinstance(own, torch.Tensor):
-                alike = torch.allclose(emitted, own, _SAME, _SAME)
+                alike = torch.allclose(theirs, own, _SAME, _SAME)
             else:
-                alike = emitted == own
+                alike = theirs == own
             return "it answers as your module" if alike else "**another answer**"
         before = module(*inputs)
         CHANGES[name](module)

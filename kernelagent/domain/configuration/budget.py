@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from kernelagent.domain.configuration.options import LIMITS, Option, options_of
+from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.events import (
     CandidatesRanked,
     Evaluated,
@@ -82,13 +83,17 @@ class Spent:
             case ToolCalled(result=ToolResult(seconds=seconds)) | CandidatesRanked(seconds=seconds):
                 return replace(self, device_seconds=self.device_seconds + seconds)
             case Evaluated():
-                used = sum(stage.seconds for stage in event.evaluation.stages)
+                used = _judging_s(event.evaluation)
                 return replace(self, device_seconds=self.device_seconds + used)
             case WinnerMeasured():
-                used = sum(stage.seconds for stage in event.evaluation.stages)
+                used = _judging_s(event.evaluation)
                 return replace(self, again_seconds=self.again_seconds + used)
             case _:
                 return self
+
+
+def _judging_s(evaluation: Evaluation) -> float:
+    return sum(stage.seconds for stage in evaluation.stages)
 
 
 @dataclass(frozen=True)

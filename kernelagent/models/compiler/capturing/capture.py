@@ -24,7 +24,7 @@ from torch.utils._pytree import (
     tree_unflatten,
 )
 
-from kernelagent.models.compiler.capturing import padding as padding
+from kernelagent.models.compiler.capturing import padding as padding  # tells torch its rule
 from kernelagent.models.compiler.capturing.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.capturing.attention_steps import as_one_step
 from kernelagent.models.compiler.capturing.inductor_source import source_of

@@ -28,8 +28,6 @@ _ONE_PART = 6
 """Of so many complex upstream gradients one is real, one imaginary."""
 _LARGEST_RMS = 1e3
 _SAME_EVERYWHERE = frozenset({"ones", "mean", "equal"})
-
-
 _QUIETEST = 28.0
 """Powers of two that a row of an upstream gradient lies below the loudest."""
 

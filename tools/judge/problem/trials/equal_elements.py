@@ -9,7 +9,7 @@ import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.unlike import SIZED, Unlike, some_floating, wide
-from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS
+from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS, some_places
 
 _MOST_OTHERS = 2
 """Inputs, weights and buffers whose elements an input is made equal to."""
@@ -64,9 +64,7 @@ def _equal_integers(
     """Each element of `other` may be one that the reference takes in the place of `first`'s, or it refuses the call."""
     values = first.detach().long()
     beside = _beside(values, other.detach().long(), generator)
-    places = torch.rand(first.shape, generator=generator) < 1 / _EQUAL_EVERY
-    places.view(-1)[int(torch.randint(first.numel(), (), generator=generator))] = True
-    return torch.where(places.to(first.device), beside, values)
+    return torch.where(some_places(first, 1 / _EQUAL_EVERY, generator), beside, values)
 
 
 def _beside(values: torch.Tensor, other: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

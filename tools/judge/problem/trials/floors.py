@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
-from kernelagent.tools.judge.problem.trials.unlike import Unlike, wide
+from kernelagent.tools.judge.problem.trials.unlike import SIZED, Unlike, in_drawn_order, wide
 
 _LARGEST = 1e-3
 """Of the numbers of a module; larger ones are seldom there to keep something off zero."""
@@ -42,8 +42,7 @@ def at_floors(
     Twice each, the second time with zeros among them.
     """
     able = {name: tensor for name, tensor in tensors.items() if _targets(tensor, floors)}
-    names = [*able]
-    order = [names[at] for at in torch.randperm(len(names), generator=generator).tolist()]
+    order = in_drawn_order([*able], generator)
     groups = [[name] for name in order[:_MOST_ALONE]]
     for name in order:
         alike = [other for other in order if able[other].shape == able[name].shape]
@@ -58,7 +57,7 @@ def at_floors(
                 name: _at_floors(able[name], floors, places, zeros, generator) for name in group
             }
             tried = f"{_TRIED}{', and zeros,' if zeros else ''}"
-            yield Unlike("floors", _HELD, tried, group[0], changed, others_too=len(group) > 1)
+            yield Unlike("floors", _HELD, tried, group[0], changed)
 
 
 def _at_floors(
@@ -85,7 +84,7 @@ def _targets(tensor: torch.Tensor, floors: Sequence[float]) -> list[float]:
         return []
     seen = observe(tensor)
     ones = seen.constant and seen.low > 0
-    if not (ones or seen.kind in ("real", "positive")) or seen.scale == 0:
+    if not (ones or seen.kind in SIZED) or seen.scale == 0:
         return []
     least = 2**_OCTAVES * torch.finfo(tensor.dtype).tiny
     near = {power for floor in floors for power in (floor, floor**2, floor**0.5)}

@@ -13,6 +13,7 @@ import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like
 from kernelagent.tools.judge.problem.trials.planting.patterns import below
+from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order
 
 _BLOCKS = (16, 32, 64, 128)
 _MOST_INPUTS = 3
@@ -37,8 +38,7 @@ class Shaped:
 def infinite_shapes(tensors: Tensors, generator: torch.Generator) -> Iterator[Shaped]:
     """A few of the floating inputs, one at a time: another's infinities would hide what one shows."""
     names = [n for n, t in tensors.items() if _takes_them(t)]
-    order = torch.randperm(len(names), generator=generator)[:_MOST_INPUTS].tolist()
-    for name in (names[at] for at in order):
+    for name in in_drawn_order(names, generator)[:_MOST_INPUTS]:
         for shape, values, places, dim in _shapes(tensors[name], generator):
             changed = _put(tensors[name], values, places, dim, generator)
             yield Shaped(name, shape, {name: changed})

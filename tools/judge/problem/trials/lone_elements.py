@@ -13,8 +13,8 @@ import torch
 
 from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
-from kernelagent.tools.judge.problem.trials.unlike import Unlike
-from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS
+from kernelagent.tools.judge.problem.trials.unlike import Unlike, in_drawn_order
+from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS, some_places
 
 _SHARE = 1 / 40
 _FEWEST = 32
@@ -25,9 +25,8 @@ _HELD = "has no element that stands alone among many alike"
 
 
 def lone_elements(tensors: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
-    """Masks of one truth, integers of one value, floats of zeros, inputs that are another's, but for a few elements."""
-    names = [name for name, tensor in tensors.items() if _able(tensor)]
-    drawn = [names[at] for at in torch.randperm(len(names), generator=generator).tolist()]
+    """Masks of one truth, integers of one value, floats of zeros, but for a few elements."""
+    drawn = in_drawn_order([name for name, t in tensors.items() if _able(t)], generator)
     # What is a mask or an index decides more than a number does.
     for name in sorted(drawn, key=lambda name: tensors[name].is_floating_point())[:_MOST]:
         tensor = tensors[name]
@@ -46,8 +45,7 @@ def lone_changes(tensors: Tensors, generator: torch.Generator) -> Iterator[Unlik
         for one, other in permutations(names, 2)
         if tensors[one].shape == tensors[other].shape and tensors[one].dtype == tensors[other].dtype
     ]
-    for at in torch.randperm(len(pairs), generator=generator)[:_MOST_PAIRS].tolist():
-        one, other = pairs[at]
+    for one, other in in_drawn_order(pairs, generator)[:_MOST_PAIRS]:
         changed = _with_few(tensors[other].detach(), tensors[one].detach(), tensors[one], generator)
         held = "is not {other} but for a few elements"
         yield Unlike("lone_elements", held, "one that is", one, {one: changed}, other)
@@ -56,9 +54,8 @@ def lone_changes(tensors: Tensors, generator: torch.Generator) -> Iterator[Unlik
 def _with_few(
     alike: torch.Tensor, alone: torch.Tensor, like: torch.Tensor, generator: torch.Generator
 ) -> torch.Tensor:
-    few = torch.rand(like.shape, generator=generator) < _SHARE
-    few.view(-1)[int(torch.randint(like.numel(), (), generator=generator))] = True
-    return laid_out_like(torch.where(few.to(like.device), alone, alike), like)
+    few = some_places(like, _SHARE, generator)
+    return laid_out_like(torch.where(few, alone, alike), like)
 
 
 def _able(tensor: torch.Tensor) -> bool:

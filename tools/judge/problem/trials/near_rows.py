@@ -13,7 +13,7 @@ from itertools import islice
 import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
-from kernelagent.tools.judge.problem.trials.unlike import Unlike, wide
+from kernelagent.tools.judge.problem.trials.unlike import SIZED, Unlike, in_drawn_order, wide
 
 _MOST_PAIRS = 3
 """Each costs two calls."""
@@ -23,7 +23,6 @@ _NEAREST = 3.0
 """Powers of two above the last bit of a row's numbers, so that a difference has a digit or more."""
 _FARTHEST = 3.0
 """Powers of two below their size."""
-_KINDS = frozenset({"real", "positive"})
 
 
 def near_rows(natural: Tensors, state: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
@@ -43,8 +42,7 @@ def _pairs(
     natural: Tensors, state: Tensors, generator: torch.Generator
 ) -> Iterator[tuple[str, str, torch.Tensor]]:
     """An input, a name of what its rows are taken near to (empty: itself), and these rows in its shape."""
-    names = [name for name, tensor in natural.items() if _has_rows(tensor)]
-    order = [names[at] for at in torch.randperm(len(names), generator=generator).tolist()]
+    order = in_drawn_order([n for n, t in natural.items() if _has_rows(t)], generator)
     for at, name in enumerate(order):
         for other in order[at + 1 :]:
             if (rows := _beside(natural[name], natural[other], generator)) is not None:
@@ -66,7 +64,7 @@ def _has_rows(tensor: torch.Tensor) -> bool:
     if not tensor.is_floating_point() or tensor.dim() == 0 or tensor.shape[-1] < _FEWEST:
         return False
     seen = observe(tensor)
-    return bool(tensor.numel()) and seen.kind in _KINDS and not seen.constant and seen.scale > 0
+    return bool(tensor.numel()) and seen.kind in SIZED and not seen.constant and seen.scale > 0
 
 
 def _beside(

@@ -9,6 +9,7 @@ import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.probes import tied_to
+from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order
 
 _FEWEST = 8
 """Elements; those of a larger weight have other signs where it was constant, and else in calls that tell of them (`unlike`)."""
@@ -39,10 +40,9 @@ class OtherSigns:
         if not some:
             return []
         result = [dict(weights) | {n: _flipped(weights[n], flip) for n, flip in some.items()}]
-        names = list(flips)
-        for at in torch.randperm(len(names), generator=self.generator)[:_ALONE].tolist():
-            every = torch.ones_like(flips[names[at]])
-            alike = [names[at], *(n for n in names if _same(given[n], given[names[at]]))]
+        for name in in_drawn_order([*flips], self.generator)[:_ALONE]:
+            every = torch.ones_like(flips[name])
+            alike = [name, *(n for n in flips if _same(given[n], given[name]))]
             result.append(dict(weights) | {n: _flipped(weights[n], every) for n in alike})
         return result
 

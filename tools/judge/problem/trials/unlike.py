@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import torch
 
@@ -41,6 +42,9 @@ _FEWEST = 8
 """Elements; of fewer a property may be chance."""
 
 
+_Item = TypeVar("_Item")
+
+
 @dataclass(frozen=True)
 class Unlike:
     """Some of the inputs, changed."""
@@ -55,8 +59,6 @@ class Unlike:
     tensors: Mapping[str, torch.Tensor]
     other: str = ""
     """What `held` speaks of besides, as `{other}`."""
-    others_too: bool = False
-    """Other inputs are changed with it."""
 
 
 def unlike(
@@ -90,10 +92,14 @@ def unlike_weights(parameters: Tensors, generator: torch.Generator) -> Iterator[
 
 
 def some_floating(tensors: Tensors, generator: torch.Generator) -> list[str]:
-    """Names in a drawn order, so that none of many is always left out."""
+    """Names in a drawn order; of many the first few."""
     names = [name for name, t in tensors.items() if is_inexact(t) and t.numel()]
-    order = torch.randperm(len(names), generator=generator).tolist()
-    return [names[at] for at in order[:_MOST_TENSORS]]
+    return in_drawn_order(names, generator)[:_MOST_TENSORS]
+
+
+def in_drawn_order(items: Sequence[_Item], generator: torch.Generator) -> list[_Item]:
+    """So that of many none is always left out."""
+    return [items[at] for at in torch.randperm(len(items), generator=generator).tolist()]
 
 
 def _without(

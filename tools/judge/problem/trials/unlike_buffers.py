@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors
-from kernelagent.tools.judge.problem.trials.unlike import Unlike
+from kernelagent.tools.judge.problem.trials.unlike import Unlike, in_drawn_order
 from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS, larger_integers
 
 _FACTORS = 16.0, 4.0, 1.5
@@ -18,8 +18,7 @@ _MOST = 2
 def larger_buffers(buffers: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
     """A quarter of a buffer's integers larger, as they are and negative where some of them are."""
     names = [name for name, t in buffers.items() if t.dtype in INTEGERS and t.numel() > 1]
-    order = torch.randperm(len(names), generator=generator)[:_MOST].tolist()
-    for name in (names[at] for at in order):
+    for name in in_drawn_order(names, generator)[:_MOST]:
         tensor = buffers[name]
         for factor in _FACTORS:
             larger = larger_integers(tensor, factor, generator)

@@ -74,7 +74,12 @@ def close_integers(
 def _put_among(
     tensor: torch.Tensor, drawn: torch.Tensor, generator: torch.Generator
 ) -> torch.Tensor:
-    places = torch.rand(tensor.shape, generator=generator) < _SHARE
+    places = some_places(tensor, _SHARE, generator)
+    return laid_out_like(torch.where(places, drawn.to(tensor), tensor), tensor)
+
+
+def some_places(tensor: torch.Tensor, share: float, generator: torch.Generator) -> torch.Tensor:
+    """Each element's with this chance, and one at least."""
+    places = torch.rand(tensor.shape, generator=generator) < share
     places.view(-1)[int(torch.randint(tensor.numel(), (), generator=generator))] = True
-    values = torch.where(places.to(tensor.device), drawn.to(tensor), tensor)
-    return laid_out_like(values, tensor)
+    return places.to(tensor.device)

@@ -22,6 +22,7 @@ from kernelagent.tools.judge.problem.steps.steps import single_step, thawed_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, probe_inputs
 from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order
 from kernelagent.tools.judge.problem.trials.variation import (
     EXTREMES,
     Extreme,
@@ -111,8 +112,7 @@ class BeyondInputs:
             for name, parameter in self.context.oracle.module.named_parameters()
             if is_inexact(parameter) and parameter.numel() and name in given
         ]
-        order = torch.randperm(len(names), generator=self.generator)[:_MOST_WEIGHTS].tolist()
-        for number, name in enumerate(names[at] for at in order):
+        for number, name in enumerate(in_drawn_order(names, self.generator)[:_MOST_WEIGHTS]):
             kind: Extreme = "infinity" if number == 1 and given[name].element_size() > 1 else "nan"
             broken = given[name].clone(memory_format=torch.contiguous_format)
             numbers = (torch.view_as_real(broken) if broken.is_complex() else broken).view(-1)

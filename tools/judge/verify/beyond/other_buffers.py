@@ -18,6 +18,7 @@ from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, s
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import share_nonfinite
 from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order
 from kernelagent.tools.judge.problem.trials.variation import varied
 from kernelagent.tools.judge.verify.beyond.asking import NO_ANSWER, TIMEOUT, Asked, ask, without_end
 from kernelagent.tools.judge.verify.findings import Findings
@@ -53,11 +54,9 @@ class OtherBuffers:
         others, together = self._together(source, others)
         if together is not None and together.agrees:
             return others.keys()
-        names = [*others]
         tried = []
-        for at in torch.randperm(len(names), generator=self.generator)[:_MOST].tolist():
-            name = names[at]
-            asked = self._ask(source, {name: others[name]}) if len(names) > 1 else together
+        for name in in_drawn_order([*others], self.generator)[:_MOST]:
+            asked = self._ask(source, {name: others[name]}) if len(others) > 1 else together
             if asked is None or asked.late:
                 continue
             tried.append(name)

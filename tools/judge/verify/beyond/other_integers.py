@@ -10,6 +10,7 @@ import torch
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
+from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order
 from kernelagent.tools.judge.problem.trials.unlike_integers import (
     INTEGERS,
     close_integers,
@@ -44,8 +45,7 @@ class OtherIntegers(UnlikeCalls):
         """The largest that the module takes, and some in between; close ones; the smallest."""
         every = named_tensors(self._draw(source)).items()
         names = [n for n, t in every if t.dtype in INTEGERS]
-        order = torch.randperm(len(names), generator=self.generator)[:_MOST_INTEGERS].tolist()
-        for name in (names[at] for at in order):
+        for name in in_drawn_order(names, self.generator)[:_MOST_INTEGERS]:
             taken = self._taken(source, name, usual)
             for factor in {*taken[-1:], *taken[len(taken) // 2 :][:1]}:
                 arguments = self._larger(source, name, factor)

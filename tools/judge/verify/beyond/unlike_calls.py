@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import name_of_input
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.trials import draw
-from kernelagent.tools.judge.problem.trials.unlike import (
-    Unlike,
-)
+from kernelagent.tools.judge.problem.trials.unlike import Unlike
 from kernelagent.tools.judge.verify.beyond.allowance import Allowance
 from kernelagent.tools.judge.verify.beyond.asking import (
     NO_ANSWER,
@@ -86,16 +85,7 @@ class UnlikeCalls:
         if self.allowance.spent:
             raise NoMore(_TOO_LONG)
         try:
-            asked = ask(
-                self.context,
-                self.process,
-                self.findings,
-                source,
-                arguments,
-                probe,
-                weights=weights,
-                nonfinite=usual,
-            )
+            asked = self._called(source, arguments, probe, usual, weights)
             judged = asked is not None and asked.agrees
             if asked is None or not judged or not self.context.trains:
                 return asked
@@ -116,13 +106,24 @@ class UnlikeCalls:
         if probe not in _WITH_GRADIENTS or self.steps[asked_for] >= _MOST_STEPS:
             return None
         self.steps[asked_for] += 1
-        oracle = self.context.oracle.beside()
-        oracle.use_weights(oracle.given_weights if weights is None else weights)
-        try:
-            step = single_step(oracle, arguments, self.generator)
-        except NO_ANSWER:
+        step = self._single_step(arguments, weights)
+        if step is None:
             return None
-        asked = ask(
+        asked = self._called(source, arguments, probe, usual, weights, step)
+        if asked is None or asked.wrong is None:
+            return None
+        return replace(asked, what="gradients, in a training step, differ")
+
+    def _called(
+        self,
+        source: InputSource,
+        arguments: Arguments,
+        probe: str,
+        usual: float,
+        weights: Mapping[str, torch.Tensor] | None = None,
+        step: TrainingStep | None = None,
+    ) -> Asked | None:
+        return ask(
             self.context,
             self.process,
             self.findings,
@@ -133,9 +134,17 @@ class UnlikeCalls:
             step=step,
             nonfinite=usual,
         )
-        if asked is None or asked.wrong is None:
+
+    def _single_step(
+        self, arguments: Arguments, weights: Mapping[str, torch.Tensor] | None = None
+    ) -> TrainingStep | None:
+        """None where the reference has no gradient for these; `weights`: other than the given ones."""
+        oracle = self.context.oracle.beside()
+        oracle.use_weights(oracle.given_weights if weights is None else weights)
+        try:
+            return single_step(oracle, arguments, self.generator)
+        except NO_ANSWER:
             return None
-        return replace(asked, what="gradients, in a training step, differ")
 
     def _tell_lost(self, asked: Asked | None, where: str) -> None:
         """`where`: with which inputs or weights."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.steps.upstreams import of_unlike_sizes
 from kernelagent.tools.judge.problem.trials.equal_elements import equal_elements
 from kernelagent.tools.judge.problem.trials.floors import at_floors, floors_of
@@ -21,8 +19,6 @@ from kernelagent.tools.judge.problem.trials.unlike import (
 )
 from kernelagent.tools.judge.problem.trials.unlike_buffers import larger_buffers
 from kernelagent.tools.judge.verify.beyond.asking import (
-    NO_ANSWER,
-    ask,
     with_changed,
     without_end,
 )
@@ -48,15 +44,14 @@ class UnlikeInputs(UnlikeCalls):
         self._small(source)
         given = self.context.oracle.given_weights
         report: set[str] = set()
-        constants = literals_of("", self.context.problem.source).values
         drawn = self._draw(source)
         natural = named_tensors(drawn)
         for item in chain(
             near_rows(natural, given, self.generator),
-            at_floors(natural, self._floors(constants), self.generator),
+            at_floors(natural, self._floors, self.generator),
             lone_elements(natural, self.generator),
             lone_changes(natural, self.generator),
-            unlike(natural, self.generator, constants),
+            unlike(natural, self.generator, self._constants),
             equal_elements(natural, given, self.generator),
         ):
             if item.property in report:
@@ -73,9 +68,8 @@ class UnlikeInputs(UnlikeCalls):
         given, report = oracle.given_weights, set[str]()
         own = {n: given[n] for n, _ in oracle.module.named_parameters() if n in given}
         buffers = {name: tensor for name, tensor in given.items() if name not in own}
-        floors = self._floors(literals_of("", self.context.problem.source).values)
         for item in chain(
-            at_floors(buffers, floors, self.generator),
+            at_floors(buffers, self._floors, self.generator),
             larger_buffers(buffers, self.generator),
             unlike_weights(own, self.generator),
             lone_elements(given, self.generator),
@@ -87,8 +81,14 @@ class UnlikeInputs(UnlikeCalls):
             asked = self._ask(source, arguments, item.property, usual, weights)
             self._note(source, item, asked, report)
 
-    def _floors(self, constants: Sequence[float]) -> tuple[float, ...]:
-        return floors_of(self.context.oracle.module, constants)
+    @property
+    def _constants(self) -> tuple[float, ...]:
+        """The reference's own numbers."""
+        return literals_of("", self.context.problem.source).values
+
+    @property
+    def _floors(self) -> tuple[float, ...]:
+        return floors_of(self.context.oracle.module, self._constants)
 
     @property
     def _other_integers(self) -> OtherIntegers:
@@ -115,18 +115,14 @@ class UnlikeInputs(UnlikeCalls):
 
     def _quiet_upstreams(self, source: InputSource) -> None:
         """A step whose upstream gradients are loud in some rows and quiet in others."""
-        oracle, arguments = self.context.oracle.beside(), self._draw(source)
-        oracle.use_weights(oracle.given_weights)
-        try:
-            step = single_step(oracle, arguments, self.generator)
-        except NO_ANSWER:
+        arguments = self._draw(source)
+        step = self._single_step(arguments)
+        if step is None:
             return
         rows = tuple(of_unlike_sizes(row, self.generator) for row in step.upstream)
         step = replace(step, upstream=rows)
         try:
-            asked = ask(
-                self.context, self.process, self.findings, source, arguments, "natural", step=step
-            )
+            asked = self._called(source, arguments, "natural", 1.0, step=step)
         except Rejected as refused:
             asked = without_end(refused)
         if asked is not None and asked.wrong is not None:

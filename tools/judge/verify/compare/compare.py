@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from kernelagent.domain.evaluation import Case, Disclosure, Reason
 from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
 from kernelagent.tools.calls.training_step import GRADIENTS
 from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_difference
-from kernelagent.tools.judge.verify.compare.fills import without_fills
+from kernelagent.tools.judge.verify.compare.fills import fills, without_fills
 from kernelagent.tools.judge.verify.compare.form import (
     form_mismatch,
     layout,
@@ -226,11 +227,14 @@ def judge_floating(
 ) -> GateResult:
     """The gate on one output; where it refuses, once more with the noise measured for that output."""
     scale = expected.natural_rms.get(name)
-    scale = natural_rms(without_fills(oracle)) if scale is None else scale
-    result = gate_by_what_is_known(got, eager, oracle, scale)
+    filled = fills(oracle)
+    if scale is None:
+        scale = natural_rms(oracle if filled is None else oracle[~filled])
+    judge = partial(gate_by_what_is_known, got, eager, oracle, scale, filled)
+    result = judge()
     if result.passed or result.nonfinite or expected.measure_noise is None:
         return result
-    return _with_measured_noise(got, eager, oracle, scale, name, expected.measure_noise(name))
+    return _with_measured_noise(judge, name, expected.measure_noise(name))
 
 
 def _judge_by_gate(
@@ -323,14 +327,9 @@ def _off(
 
 
 def _with_measured_noise(
-    got: torch.Tensor,
-    eager: torch.Tensor,
-    oracle: torch.Tensor,
-    scale: float,
-    name: str,
-    noise: NoiseSources,
+    judge: Callable[[NoiseSources], GateResult], name: str, noise: NoiseSources
 ) -> GateResult:
-    result = gate_by_what_is_known(got, eager, oracle, scale, replace(noise, long_sum=None))
+    result = judge(replace(noise, long_sum=None))
     if result.passed:
         message = (
             f"{name}: judged by the effect of rounding its inputs and steps, because eager happened "
@@ -339,7 +338,7 @@ def _with_measured_noise(
         return replace(result, disclosures=(Disclosure("measured_conditioning", message),))
     if noise.long_sum is None:
         return result
-    result = gate_by_what_is_known(got, eager, oracle, scale, noise)
+    result = judge(noise)
     message = f"{name}: less exact than eager, within the bound of one long sequential sum"
     disclosed = (Disclosure("long_sequential_sum", message),) if result.passed else ()
     return replace(result, disclosures=disclosed)

@@ -12,9 +12,8 @@ from dataclasses import replace
 import torch
 
 from kernelagent.tools.calls.complex_numbers import parts_first
-from kernelagent.tools.judge.verify.compare.fills import fills
 from kernelagent.tools.judge.verify.compare.gate import GateResult, gate, output_unit
-from kernelagent.tools.judge.verify.compare.regions import Noise, NoiseSources, region_norms
+from kernelagent.tools.judge.verify.compare.regions import NoiseSources, region_norms
 
 _DETERMINED = 2.0**-10
 """Of the output's natural size: an element that steps move by less is known."""
@@ -34,31 +33,23 @@ def gate_by_what_is_known(
     eager: torch.Tensor,
     oracle64: torch.Tensor,
     natural_rms: float,
+    filled: torch.Tensor | None,
     noise: NoiseSources | None = None,
 ) -> GateResult:
     """As `gate`, with the errors and the noise of the elements that are known and of the others each on their own.
 
-    So are numbers that only fill a place, and what is beside them.
+    So are numbers that only fill a place (`filled`, as `fills` has them), and what is beside them.
     """
-    filled = fills(oracle64)
     if filled is None:
         return _by_what_is_known(candidate, eager, oracle64, natural_rms, noise)
     right = oracle64.to(candidate.dtype)
     largest = float(oracle64[filled].abs().max())
-    beside, these = (
-        (torch.where(chosen, candidate, left), torch.where(chosen, eager, left), exact)
-        for chosen, left, exact in (
-            (~filled, torch.zeros_like(right), torch.where(filled, 0.0, oracle64)),
-            (filled, right, oracle64),
-        )
-    )
-    result = gate(*these, largest, noise=noise)
+    result = gate(*_only(filled, candidate, eager, right), oracle64, largest, noise=noise)
     if not result.passed:
         return result
-    if noise is not None and noise.spread is not None:
-        spread = torch.where(filled, 0.0, noise.spread)
-        noise = replace(noise, spread=spread, steps=_norms(spread, candidate))
-    return _by_what_is_known(*beside, natural_rms, noise)
+    others = _only(~filled, candidate, eager, torch.zeros_like(right))
+    without = torch.where(filled, 0.0, oracle64)
+    return _by_what_is_known(*others, without, natural_rms, _noise_of(~filled, noise, candidate))
 
 
 def _by_what_is_known(
@@ -76,26 +67,33 @@ def _by_what_is_known(
     if unknown is None or not bool(unknown.any()) or bool(unknown.all()):
         return gate(candidate, eager, oracle64, natural_rms, noise=noise)
     right = oracle64.to(candidate.dtype)
-
-    def only(chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        return (
-            torch.where(chosen, candidate, right),
-            torch.where(chosen, eager, right),
-            oracle64,
+    known, others = (
+        gate(*_only(chosen, candidate, eager, right), oracle64, natural_rms, noise=its_noise)
+        for chosen, its_noise in (
+            (~unknown, _noise_of(~unknown, noise, candidate)),
+            (unknown, noise),
         )
-
-    quiet = noise
-    if noise is not None and spread is not None:
-        quiet = replace(noise, steps=_norms(torch.where(unknown, 0.0, spread), candidate))
-    known = gate(*only(~unknown), natural_rms, noise=quiet)
-    others = gate(*only(unknown), natural_rms, noise=noise)
+    )
     return known if not known.passed or others.passed else others
 
 
-def _norms(moved: torch.Tensor, like: torch.Tensor) -> Noise:
+def _only(
+    chosen: torch.Tensor, candidate: torch.Tensor, eager: torch.Tensor, instead: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both, with `instead` in the place of all other elements."""
+    return torch.where(chosen, candidate, instead), torch.where(chosen, eager, instead)
+
+
+def _noise_of(
+    chosen: torch.Tensor, noise: NoiseSources | None, like: torch.Tensor
+) -> NoiseSources | None:
+    """With what steps move these elements alone, where that is known by element."""
+    if noise is None or noise.spread is None:
+        return noise
+    spread = torch.where(chosen, noise.spread, 0.0)
     # Of a complex number either part may be moved by all of it.
-    both = torch.complex(moved, moved) if like.is_complex() else moved
-    return region_norms(both, both.shape)
+    both = torch.complex(spread, spread) if like.is_complex() else spread
+    return replace(noise, spread=spread, steps=region_norms(both, both.shape))
 
 
 def _unknown_rows(
