@@ -35,7 +35,7 @@ def limit_lines(captured: Captured, program: Program, hosts: Mapping[str, str]) 
         size = _host(text, hosts)
         factor = size if size.isidentifier() else f"({size})"
         lines += raising(f"{factor} % {divisor}", f"{size} must be a multiple of {divisor}")
-    counts = [_host(factored(text), hosts) for text in _largest(list(_counted(captured, program)))]
+    counts = [_host(factored(text), hosts) for text in largest(list(_counted(captured, program)))]
     return [*lines, f"{COUNTABLE}({', '.join(counts)})"] if counts else lines
 
 
@@ -91,7 +91,7 @@ def _resolved(
     return resolved
 
 
-def _largest(counts: Sequence[str]) -> list[str]:
+def largest(counts: Sequence[str]) -> list[str]:
     """Without those that another is never less than."""
     # Most of a network's are a number times the same sizes: told apart without comparing each with all others.
     most: dict[Any, tuple[Any, str]] = {}
