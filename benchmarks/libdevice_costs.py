@@ -25,7 +25,7 @@ from triton.compiler import ASTSource
 from triton.language.extra.cuda import libdevice
 
 from kernelagent.tools.virtual.compiled.compiling import gpu_target
-from kernelagent.tools.virtual.compiled.sass import disassembled
+from kernelagent.tools.virtual.compiled.disassembling import disassembled
 
 TARGET = "sm_90"
 TABLE = Path(__file__).parents[1] / "tools" / "virtual" / "libdevice_costs.toml"

@@ -262,7 +262,7 @@ def _judged(problems: dict[tuple[str, str], str], attacks: Sequence[Attack]) -> 
 
 def _verdict(judge: JudgeProcess, attack: Attack) -> Judged:
     try:
-        result = judge.evaluate(Candidate(attack.source), lambda _: None)
+        result = judge.verdict(Candidate(attack.source), lambda _: None)
     except KernelAgentError as error:
         return _without_a_judging(attack, error)
     verdict = "accepted" if result.reason is None else result.reason.code

@@ -74,6 +74,6 @@ def verdict_on(
     settings = JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual", mode=mode)
     judge = Judge(settings, fork_server)
     try:
-        return judge.evaluate(source, "turn", lambda _: None)
+        return judge.evaluate(source, "verdict", lambda _: None)
     finally:
         judge.close()

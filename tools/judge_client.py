@@ -123,8 +123,12 @@ class JudgeProcess(_Connection):
         self.sandbox = str(opened.header["sandbox"])
 
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
-        """Judge one candidate as a turn does."""
+        """Judge one candidate as a turn does, whose winner is judged again."""
         return self._judge(candidate, "turn", on_stage)
+
+    def verdict(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        """The same with all that is told of inputs unlike the user's, of which a turn asks a sample."""
+        return self._judge(candidate, "verdict", on_stage)
 
     def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
         """Answer a writer's call beside its turns, within that time; nothing of it enters a verdict."""
@@ -178,7 +182,7 @@ class JudgeProcess(_Connection):
     def _judge(
         self,
         candidate: Candidate,
-        purpose: Literal["turn", "certificate"],
+        purpose: Literal["turn", "verdict", "certificate"],
         on_stage: Callable[[Stage], None],
         seconds: float | None = None,
     ) -> Evaluation:

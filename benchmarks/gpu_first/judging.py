@@ -93,7 +93,7 @@ def hazards(record: Record, options: Options) -> str:
             ProblemSpec(path=str(path)), device=options.device, policy=hazard.policy
         )
         with JudgeProcess(settings) as judge:
-            result = judge.evaluate(Candidate(hazard.source), lambda _: None)
+            result = judge.verdict(Candidate(hazard.source), lambda _: None)
         got = result.reason.code if result.reason else "accepted"
         right = got in hazard.codes if hazard.codes else result.accepted
         wrong += not right

@@ -140,7 +140,7 @@ def _verdict(case: Case, folder: Path, seconds: float) -> tuple[str, str, Mappin
         )
         try:
             with JudgeProcess(settings) as judge:
-                result = judge.evaluate(candidate, lambda _: None)
+                result = judge.verdict(candidate, lambda _: None)
         except KernelAgentError as error:
             return "no judging", str(error), {}
     told = {item.code: item.message for item in result.disclosures}

@@ -30,7 +30,7 @@ def last_reply() -> str:
 
 
 def test_an_honest_kernel_is_accepted_and_timed(judge: Judge) -> None:
-    result = judge.evaluate(last_reply(), "turn", lambda _: None)
+    result = judge.evaluate(last_reply(), "verdict", lambda _: None)
     assert result.accepted, result.reason
     assert result.timing is not None
     assert result.timing.speedup_eager.low <= result.timing.speedup_eager.value
@@ -40,6 +40,6 @@ def test_an_honest_kernel_is_accepted_and_timed(judge: Judge) -> None:
 def test_pure_torch_is_no_kernel(judge: Judge) -> None:
     reference = (EXAMPLES / "rms_norm_residual.py").read_text(encoding="utf-8")
     source = reference.replace("class Model(", "class ModelNew(")
-    result = judge.evaluate(source, "turn", lambda _: None)
+    result = judge.evaluate(source, "verdict", lambda _: None)
     assert result.reason is not None
     assert result.reason.code == "no_kernel"

@@ -138,7 +138,7 @@ def _judge(
                 began = time.monotonic()
                 if began > end:
                     return
-                result = judge.evaluate(Candidate(fixture.source), lambda _: None)
+                result = judge.verdict(Candidate(fixture.source), lambda _: None)
                 done.put(_checked(fixture, kind, result, time.monotonic() - began))
 
 

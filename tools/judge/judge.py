@@ -83,7 +83,9 @@ _FIRST_ORDER = (
     "first_order_only",
     "gradients were verified, gradients of gradients (create_graph=True) were not",
 )
-Purpose = Literal["turn", "certificate"]
+Purpose = Literal["turn", "verdict", "certificate"]
+"""A turn's winner is judged again, so that of what only tells a sample is asked in a turn; a verdict has all of it, on
+a turn's calls; a certificate has more of these, too."""
 
 
 class Judge:
@@ -246,7 +248,9 @@ class Judge:
     ) -> tuple[Disclosure, ...]:
         """What judging on these inputs alone tells besides what is known; raises `Rejected`."""
         findings, context = Findings(), self.context.at(inputs)
-        report, _ = self._examine(context, source, "turn", Stages(lambda _: None), findings, None)
+        report, _ = self._examine(
+            context, source, "verdict", Stages(lambda _: None), findings, None
+        )
         codes = {disclosure.code for disclosure in known.disclosures}
         told = [
             Disclosure(each.code, f"at {inputs.name}: {each.message}")
@@ -309,7 +313,7 @@ class Judge:
                     self._verify(context, process, findings, source, purpose)
                     slow = looks_slow(context, process, findings)
                     proof_at_the_end(context, process)
-                    fixed = beyond(context, process, findings)
+                    fixed = beyond(context, process, findings, sample=purpose == "turn")
             report = check_contribution(
                 context,
                 start,

@@ -83,7 +83,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
 
 
 def verdict(judge: Judge, source: str) -> Evaluation:
-    return judge.evaluate(source, "turn", lambda _: None)
+    return judge.evaluate(source, "verdict", lambda _: None)
 
 
 def changed(old: str, new: str) -> str:

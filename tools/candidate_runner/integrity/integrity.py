@@ -17,7 +17,6 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from operator import attrgetter, is_
 from types import FunctionType
 from typing import Any
 
@@ -40,7 +39,10 @@ from kernelagent.tools.candidate_runner.integrity.registrations import (
     other_random_states,
     registered,
 )
-from kernelagent.tools.candidate_runner.kept.object_words import words_of_namespaces
+from kernelagent.tools.candidate_runner.kept.object_words import (
+    words_of_codes,
+    words_of_namespaces,
+)
 
 _MODULES = """torch torch.nn torch.nn.functional torch.cuda torch.cuda.graphs torch.testing
 torch.testing._comparison torch.linalg torch.autograd torch.autograd.profiler torch.profiler torch.utils.benchmark torch.random
@@ -71,9 +73,6 @@ _RECURSION_OF_INDUCTOR = 2000
 
 
 Codes = list[tuple[str, FunctionType, Any]]
-
-
-_code_of = attrgetter("__code__")
 
 
 class _Namespaces:
@@ -150,8 +149,8 @@ class Integrity:
         self._dispatched = Dispatched()
         self._methods = methods_of_modules()
         self._namespaces = _Namespaces()
-        names, self._functions, self._codes = zip(*self._namespaces.functions(), strict=True)
-        self._names: tuple[str, ...] = names
+        self._functions = self._namespaces.functions()
+        self._codes = words_of_codes(function for _, function, _ in self._functions)
 
     @contextmanager
     def kept(self, doing: str, *, keeps_random_state: bool) -> Iterator[None]:
@@ -192,10 +191,9 @@ class Integrity:
 
     def _require_same_functions(self, doing: str) -> None:
         replaced = self._namespaces.replaced()
-        # In C, as thousands of them are looked at around every call.
-        if not all(map(is_, map(_code_of, self._functions), self._codes)):
-            rows = zip(self._names, self._functions, self._codes, strict=True)
-            replaced += [name for name, function, code in rows if function.__code__ is not code]
+        for number in self._codes.changed():
+            name, function, code = self._functions[number]
+            replaced += [name] if function.__code__ is not code else []
         replaced += [
             f"{kind.__name__}.{name}"
             for kind, name, value in self._methods

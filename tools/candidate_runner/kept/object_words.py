@@ -12,13 +12,18 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 _WORD = 8
+_FIRST_PAGE = 4096
+_words_of_memory: Any = ctypes.c_uint64 * ((1 << 44) - _FIRST_PAGE // _WORD)
+_MEMORY: NDArray[np.uint64] = np.frombuffer(_words_of_memory.from_address(_FIRST_PAGE), np.uint64)
+"""All that a process can address, by words: thousands of them are read at once where only those are touched."""
 # Not `ctypes.string_at`: it raises an audit event, which the process of a candidate listens to.
 _bytes_at = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
     ("PyBytes_FromStringAndSize", ctypes.pythonapi)
@@ -30,35 +35,26 @@ class Words:
 
     def __init__(self, objects: Iterable[Any], first: int | None, count: int = 1) -> None:
         """`first`: of the words that are read, counted from the object's beginning; None: not known."""
-        self._addresses = array("Q", map(id, objects))
+        addresses = np.fromiter(map(id, objects), np.int64)
         self._known = first is not None
-        self._offset = (first or 0) * _WORD
-        self._bytes = count * _WORD
+        self._count = len(addresses)
+        words = (addresses - _FIRST_PAGE) // _WORD + (first or 0)
+        self._places = words[:, None] + np.arange(count)
         self._before = self._read()
 
     def changed(self) -> Sequence[int]:
         """Which of the objects, by number, may have changed since they were last noted."""
         if not self._known:
-            return range(len(self._addresses))
-        now = self._read()
-        if now == self._before:
-            return ()
-        size = self._bytes
-        return [
-            number
-            for number, at in enumerate(range(0, len(now), size))
-            if now[at : at + size] != self._before[at : at + size]
-        ]
+            return range(self._count)
+        others: list[int] = (self._read() != self._before).any(1).nonzero()[0].tolist()
+        return others
 
     def note(self) -> None:
         """From here on a change counts."""
         self._before = self._read()
 
-    def _read(self) -> bytes:
-        if not self._known:
-            return b""
-        places = (address + self._offset for address in self._addresses)
-        return b"".join(map(_bytes_at, places, repeat(self._bytes)))
+    def _read(self) -> NDArray[np.uint64]:
+        return _MEMORY[self._places] if self._known else _MEMORY[:0]
 
 
 def words_of_namespaces(owners: Iterable[ModuleType | type]) -> Words:
@@ -72,6 +68,11 @@ def words_of_functions(functions: Iterable[FunctionType]) -> Words:
     The caller keeps these alive too: what is freed may give its place to the next.
     """
     return Words(functions, _CODE, 3)
+
+
+def words_of_codes(functions: Iterable[FunctionType]) -> Words:
+    """Of each one's code, which the caller keeps alive too."""
+    return Words(functions, _CODE)
 
 
 def _dictionary(owner: ModuleType | type) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelagent.tools.virtual.compiled.compiling import Compiled
-from kernelagent.tools.virtual.compiled.sass import disassembled
+from kernelagent.tools.virtual.compiled.disassembling import disassembled
 from kernelagent.tools.virtual.executor.source import FILE_NAME
 
 Form = Literal["sass", "ptx"]

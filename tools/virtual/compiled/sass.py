@@ -5,17 +5,14 @@ Read from the cubin with the disassemblers that ship inside triton's wheel; need
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
-import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from kernelagent.domain.errors import EnvironmentFault
+from kernelagent.tools.virtual.compiled.disassembling import printed_of
 from kernelagent.tools.virtual.compiled.leading_lanes import atomics_of_leaders
 from kernelagent.tools.virtual.compiled.load_waits import (
     LoadWaits,
@@ -26,7 +23,6 @@ from kernelagent.tools.virtual.compiled.load_waits import (
 )
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings, ceilings_for
 
-_TOOL_SECONDS = 60
 _RESOURCES = re.compile(r"\bREG:(\d+)\s+STACK:(\d+)")
 _LABEL = re.compile(r"^(\.L\w+):")
 _INSTRUCTION = re.compile(
@@ -183,12 +179,8 @@ _known: dict[str, _Code] = {}
 def _read_code(cubin: bytes, ptx: str) -> _Code:
     key = hashlib.sha256(cubin).hexdigest()
     if key not in _known:
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-            file.write(cubin)
-            file.flush()
-            resources = _run("cuobjdump", "--dump-resource-usage", file.name)
-            listing = disassembled(file.name, "--print-line-info")
-        _known[key] = _parse(resources, listing, places_of_loads(ptx))
+        printed = printed_of(cubin)
+        _known[key] = _parse(printed.resources, printed.listing, places_of_loads(ptx))
     return _known[key]
 
 
@@ -238,34 +230,6 @@ def _parse(resources: str, listing: str, places: Places) -> _Code:
         waits=load_waits(steps, loops, places),
         combined_atomics=atomics_of_leaders(listed, _ATOMICS),
     )
-
-
-def disassembled(path: str, *options: str) -> str:
-    """The instructions of a cubin; raises `EnvironmentFault`."""
-    # Without the dataflow analysis, which only prettifies branches, a fifth less time.
-    return _run("nvdisasm", "--print-code", "--no-dataflow", *options, path)
-
-
-def _run(tool: str, *arguments: str) -> str:
-    path = _binaries() / tool
-    if not path.is_file():
-        raise EnvironmentFault(
-            f"{tool} is missing from triton's wheel (looked for {path}); reinstall triton, or judge "
-            f"on a GPU with --device cuda"
-        )
-    done = subprocess.run(
-        [str(path), *arguments], capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False
-    )
-    if done.returncode != 0:
-        raise EnvironmentFault(f"{tool} cannot read a compiled kernel: {done.stderr.strip()[:300]}")
-    return done.stdout
-
-
-@functools.cache
-def _binaries() -> Path:
-    import triton
-
-    return Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 
 def _operation(mnemonic: str) -> str:

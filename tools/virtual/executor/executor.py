@@ -135,14 +135,16 @@ class Executor:
                 self._launcher.watch_races = bool(request["races"])
                 self._launcher.count_traffic = bool(request["traffic"])
             case "reset":
-                self._launcher.reset()
-                self._failures.clear()
+                self._forget()
             case "log":
                 rows = self._launcher.rows(request.get("facts", False))
+                failures = [*self._failures]
+                if request.get("forget", False):
+                    self._forget()
                 return {
                     "kind": "log",
                     "launches": rows,
-                    "failures": self._failures,
+                    "failures": failures,
                     "forged": self._forged,
                 }, ()
             case "code":
@@ -155,6 +157,10 @@ class Executor:
             case "ask":
                 return {"kind": "done", "answered": self._answered}, ()
         return {"kind": "done"}, ()
+
+    def _forget(self) -> None:
+        self._launcher.reset()
+        self._failures.clear()
 
     def _replayed(self) -> tuple[dict[str, Any], Sequence[memoryview | bytes]]:
         replay, self._launcher.replay = self._launcher.replay, None

@@ -20,6 +20,7 @@ from kernelagent.tools.virtual.compiled.compiling import (
     check_grid,
     check_registers,
 )
+from kernelagent.tools.virtual.compiled.disassembling import read_ahead
 from kernelagent.tools.virtual.compiled.fetched_ahead import Loop, ahead_of
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 from kernelagent.tools.virtual.device.binding import Bound, Kernel
@@ -138,6 +139,8 @@ class Launcher(LaunchLog):
         altering = self.altering if self._mode_of(launch.index, self.mode) == "alter" else None
         try:
             if altering is not None:
+                # Its facts are asked for next, in another process that begins with this one's cache.
+                read_ahead(kernel.compiled.cubin)
                 altering.launch_begins(launch, bound.storages)
             kept = before(self, wanted)
             self._run(logged, bound, wanted.storages)

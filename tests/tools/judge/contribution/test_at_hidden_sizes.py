@@ -64,7 +64,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
 
 def judged(judge: Judge, elsewhere: str = "pass", instead: str = "pass") -> Evaluation:
     source = CANDIDATE.format(elsewhere=elsewhere, instead=instead)
-    return judge.evaluate(source, "turn", lambda _: None)
+    return judge.evaluate(source, "verdict", lambda _: None)
 
 
 def test_a_kernel_that_computes_every_size_is_accepted_without_a_word_of_hidden_sizes(

@@ -69,7 +69,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
 def widened(judge: Judge, count: str) -> tuple[list[list[int]], str]:
     """The admitted shapes of the first input, and what is said."""
     source = CANDIDATE.replace("{count}", count)
-    evaluation = judge.evaluate(source, "turn", lambda _: None)
+    evaluation = judge.evaluate(source, "verdict", lambda _: None)
     assert evaluation.accepted, evaluation.reason
     wider = judge.widen(source, evaluation, 120.0)
     sets = wider.envelope["input_sets"]
@@ -97,7 +97,7 @@ def test_what_only_a_whole_judging_refuses_at_other_sizes_is_admitted_on_none(
 ) -> None:
     hostile = f"        if x.shape[0] != 6:\n            {at_other_sizes}\n        return y\n"
     source = CANDIDATE.replace("{count}", "x.numel()").replace("        return y\n", hostile)
-    evaluation = judge.evaluate(source, "turn", lambda _: None)
+    evaluation = judge.evaluate(source, "verdict", lambda _: None)
     assert evaluation.accepted, evaluation.reason
     wider = judge.widen(source, evaluation, 120.0)
     assert wider.envelope == evaluation.envelope
@@ -126,7 +126,7 @@ def test_the_reference_answers_every_proposed_neighbour(judge: Judge) -> None:
 
 def test_without_time_nothing_is_admitted_and_that_is_said(judge: Judge) -> None:
     source = CANDIDATE.replace("{count}", "x.numel()")
-    evaluation = judge.evaluate(source, "turn", lambda _: None)
+    evaluation = judge.evaluate(source, "verdict", lambda _: None)
     wider = judge.widen(source, evaluation, 0.0)
     assert wider.envelope == evaluation.envelope
     assert "the time for it ran out" in wider.disclosures[-1].message

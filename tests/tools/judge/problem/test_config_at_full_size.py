@@ -74,7 +74,7 @@ def test_its_estimate_is_of_the_users_sizes(tmp_path: Path, fork_server: ForkSer
         fork_server,
     )
     try:
-        result = judge.evaluate(CANDIDATE, "turn", lambda _: None)
+        result = judge.evaluate(CANDIDATE, "verdict", lambda _: None)
     finally:
         judge.close()
     assert result.accepted, result.reason

@@ -73,7 +73,7 @@ def test_the_second_judging_of_a_source_begins_where_the_first_one_ended(
     # As long as on a quiet machine: with more seconds the first judging would end with a candidate that hangs.
     judge = Judge(settings, fork_server, busy=lambda: 1.0)
     try:
-        first, second = (judge.evaluate(CANDIDATE, "turn", lambda _: None) for _ in range(2))
+        first, second = (judge.evaluate(CANDIDATE, "verdict", lambda _: None) for _ in range(2))
     finally:
         judge.close()
     assert first.accepted, first.reason

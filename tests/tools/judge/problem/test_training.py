@@ -38,7 +38,7 @@ def judge(fork_server: ForkServer) -> Iterator[Judge]:
 
 
 def verdict(judge: Judge, source: str) -> Evaluation:
-    return judge.evaluate(source, "turn", lambda stage: None)
+    return judge.evaluate(source, "verdict", lambda stage: None)
 
 
 def test_kernels_for_forward_and_backward_are_accepted_with_their_gradients(judge: Judge) -> None:

@@ -160,7 +160,7 @@ def judged(
     judge = Judge(settings, fork_server)
     try:
         source = KERNEL.replace("AFTER", after)
-        verdict = judge.evaluate(source, "turn", lambda _: None)
+        verdict = judge.evaluate(source, "verdict", lambda _: None)
         assert verdict.accepted, verdict.reason
         file = emit_module(Candidate(source), judge.facts, verdict, CERTIFICATE)
         return verdict, judge.try_emitted(file.replace(*change) if change[0] else file, verdict, 60)
@@ -182,7 +182,7 @@ def test_a_live_module_is_put_together_again_where_the_file_is_tried(
     settings = JudgeSettings(ProblemSpec(bundle=str(tmp_path / "bundle")), device="virtual")
     judge = Judge(settings, fork_server)
     try:
-        verdict = judge.evaluate(NORM, "turn", lambda _: None)
+        verdict = judge.evaluate(NORM, "verdict", lambda _: None)
         assert verdict.accepted, verdict.reason
         file = emit_module(Candidate(NORM), judge.facts, verdict, CERTIFICATE)
         assert judge.try_emitted(file, verdict, 60) == verdict

@@ -6,7 +6,7 @@ import triton.language as tl
 
 from benchmarks.cost_kernels import add, matmul
 from kernelagent.domain.errors import EnvironmentFault, UsageError
-from kernelagent.tools.virtual.compiled import sass
+from kernelagent.tools.virtual.compiled import disassembling
 from kernelagent.tools.virtual.compiled.compiling import Compiled, compile_kernel, gpu_target
 from kernelagent.tools.virtual.compiled.sass import MachineFacts, facts_of_cubin, resident_programs
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
@@ -99,12 +99,12 @@ def test_equal_code_is_disassembled_once(monkeypatch: pytest.MonkeyPatch):
         add, dict.fromkeys(("x", "y", "out"), "*fp16") | {"n": "i32"}, {"BLOCK": 128}, "sm_90"
     )
     first = facts(made, "sm_90")
-    monkeypatch.setattr(sass, "_run", lambda *_: pytest.fail("disassembled again"))
+    monkeypatch.setattr(disassembling, "_run", lambda *_: pytest.fail("disassembled again"))
     assert facts(made, "sm_90") == first
 
 
 def test_a_missing_disassembler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path):
-    monkeypatch.setattr(sass, "_binaries", lambda: tmp_path)
+    monkeypatch.setattr(disassembling, "_binaries", lambda: tmp_path)
     with pytest.raises(EnvironmentFault, match="cuobjdump is missing from triton's wheel"):
         facts_of_cubin(b"never seen before", {"num_warps": 4, "shared": 0}, "sm_90")
 

@@ -103,11 +103,14 @@ def ask(
         return None
     if not _same(expected.output, again):
         return None
-    process.use_weights(weights)
+    process.hold(weights)
     _forget_launches(context, process)
+    # What a call leaves that ends badly is not known.
+    process.moved = True
     try:
         asked = replace(USUAL, own_state=own_state)
         answer = process.call(arguments, step=step, surroundings=asked)
+        process.moved = bool(expected.state64 or own_state or step)
         rows = process.take_launches() if context.device.kind == "virtual" else []
     except Rejected as refused:
         if refused.reason.code not in _TOLD:

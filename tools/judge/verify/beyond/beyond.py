@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
+from functools import partial
 
 import torch
 
@@ -31,7 +32,7 @@ from kernelagent.tools.judge.problem.trials.variation import (
     with_extremes,
     with_integers_outside,
 )
-from kernelagent.tools.judge.verify.beyond.allowance import Allowance
+from kernelagent.tools.judge.verify.beyond.allowance import Spans
 from kernelagent.tools.judge.verify.beyond.asking import (
     TIMEOUT,
     Asked,
@@ -40,15 +41,13 @@ from kernelagent.tools.judge.verify.beyond.asking import (
     without_end,
 )
 from kernelagent.tools.judge.verify.beyond.beyond_inputs import BeyondInputs
-from kernelagent.tools.judge.verify.beyond.infinities import LONGEST_S as INFINITIES_LONGEST_S
-from kernelagent.tools.judge.verify.beyond.infinities import SECONDS as INFINITIES_S
+from kernelagent.tools.judge.verify.beyond.infinities import SPANS as OF_INFINITIES
 from kernelagent.tools.judge.verify.beyond.infinities import Infinities
 from kernelagent.tools.judge.verify.beyond.other_buffers import OtherBuffers
-from kernelagent.tools.judge.verify.beyond.searched_rows import LONGEST_S as SEARCH_LONGEST_S
-from kernelagent.tools.judge.verify.beyond.searched_rows import SECONDS as SEARCH_S
+from kernelagent.tools.judge.verify.beyond.searched_rows import SPANS as OF_A_SEARCH
 from kernelagent.tools.judge.verify.beyond.searched_rows import SearchedRows
 from kernelagent.tools.judge.verify.beyond.shared_tensors import SharedTensors
-from kernelagent.tools.judge.verify.beyond.unlike_calls import LONGEST_S, SECONDS
+from kernelagent.tools.judge.verify.beyond.unlike_calls import SPANS as OF_UNLIKE_CALLS
 from kernelagent.tools.judge.verify.beyond.unlike_inputs import UnlikeInputs
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
@@ -63,8 +62,13 @@ _PLAIN_KINDS = ("real", "positive")
 """Of these the judged calls hold any values."""
 
 
-def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings) -> Fixed:
-    """Adds disclosures to `findings`; returns what the emitted module has to compare."""
+def beyond(
+    context: JudgeContext, process: CandidateProcess, findings: Findings, *, sample: bool
+) -> Fixed:
+    """Adds disclosures to `findings`; returns what the emitted module has to compare.
+
+    `sample`: of the calls that only tell, a sample is made, as in a turn, whose winner is judged again.
+    """
     generator = torch.Generator().manual_seed(fresh_seed())
     context.oracle.use_weights(context.oracle.given_weights)
     for source in context.sources:
@@ -106,13 +110,11 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
         varied_ones = others.about(context.sources[0], findings.kept_buffers)
         findings.keep_buffers([name for name in findings.kept_buffers if name not in varied_ones])
     # The work of a GPU is no processor time.
-    by_work = context.device.kind == "virtual"
-    allowance = Allowance(SEARCH_S, SEARCH_LONGEST_S if by_work else SEARCH_S)
-    SearchedRows(context, process, findings, generator, allowance).about_all()
-    allowance = Allowance(INFINITIES_S, INFINITIES_LONGEST_S if by_work else INFINITIES_S)
-    Infinities(context, process, findings, generator, allowance).about_all()
-    allowance = Allowance(SECONDS, LONGEST_S if by_work else SECONDS)
-    UnlikeInputs(context, process, findings, generator, allowance).about_all()
+    spans = partial(Spans.allowance, sample=sample, by_work=context.device.kind == "virtual")
+    asking = context, process, findings, generator
+    SearchedRows(*asking, spans(OF_A_SEARCH)).about_all()
+    Infinities(*asking, spans(OF_INFINITIES)).about_all()
+    UnlikeInputs(*asking, spans(OF_UNLIKE_CALLS)).about_all()
     return fixed
 
 

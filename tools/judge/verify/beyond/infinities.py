@@ -12,16 +12,14 @@ from kernelagent.tools.judge.problem.trials.infinite_shapes import Shaped, infin
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
 from kernelagent.tools.judge.problem.trials.trials import draw
-from kernelagent.tools.judge.verify.beyond.allowance import Allowance
+from kernelagent.tools.judge.verify.beyond.allowance import Allowance, Spans
 from kernelagent.tools.judge.verify.beyond.asking import Asked, ask, with_changed, without_end
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
-SECONDS = 4.0
-"""Of processor time for these calls together: where a call takes long, only the first of them are made."""
-LONGEST_S = 15.0
-"""The same by the clock, on a busy machine."""
+SPANS = Spans(seconds=4.0, in_a_turn=0.3, longest=15.0)
+"""For these calls together: where a call takes long, only the first of them are made."""
 _CODE = "differs_on_infinite_runs"
 
 
@@ -41,11 +39,13 @@ class Infinities:
             constant = self.context.problem.constant_inputs
             natural = named_tensors(draw(source, constant=constant))
             for shaped in infinite_shapes(natural, self.generator):
+                if self.allowance.spent and self.allowance.sample:
+                    return
                 if self.allowance.spent:
                     self.findings.disclose(
                         "infinite_runs_not_tried",
                         f"calls take so long that not all shapes in which masks and padding hold infinities were tried within "
-                        f"{SECONDS:.0f} seconds of processor time: of what was not, nothing is told",
+                        f"{SPANS.seconds:.0f} seconds of processor time: of what was not, nothing is told",
                     )
                     return
                 asked = self._ask(source, shaped)

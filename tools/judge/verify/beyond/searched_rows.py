@@ -22,17 +22,15 @@ from kernelagent.tools.judge.problem.trials.input_domain import observe
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
 from kernelagent.tools.judge.problem.trials.trials import draw
-from kernelagent.tools.judge.verify.beyond.allowance import Allowance
+from kernelagent.tools.judge.verify.beyond.allowance import Allowance, Spans
 from kernelagent.tools.judge.verify.beyond.asking import NO_ANSWER, ask, with_changed, without_end
 from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
-SECONDS = 2.0
-"""Of processor time for these calls together: where a call takes long, only the first of them are made."""
-LONGEST_S = 10.0
-"""The same by the clock, on a busy machine."""
+SPANS = Spans(seconds=2.0, in_a_turn=0.3, longest=10.0)
+"""For these calls together: where a call takes long, only the first of them are made."""
 _GENERATIONS = 8
 _LOOK_AFTER = 3
 _BEGINS_TO_GROW, _HAS_GROWN = 1.5, 8.0
@@ -98,19 +96,23 @@ class SearchedRows:
         self, source: InputSource, name: str, values: torch.Tensor, bred: BredRows
     ) -> torch.Tensor:
         """Of each row, relative to what is right there."""
+        if self.allowance.spent and self.allowance.sample:
+            raise _NoMore
         if self.allowance.spent:
             self.findings.disclose(
                 "rows_not_searched",
-                f"calls take so long that rows were not searched for by the candidate's error within {SECONDS:.0f} seconds of "
+                f"calls take so long that rows were not searched for by the candidate's error within {SPANS.seconds:.0f} seconds of "
                 f"processor time: how the worst of them are answered is not known",
             )
             raise _NoMore
         arguments = with_changed(self._draw(source), {name: values})
         oracle = self.context.oracle
         oracle.use_weights(oracle.given_weights)
-        self.process.use_weights(oracle.given_weights)
+        self.process.hold(oracle.given_weights)
         try:
-            right = oracle.expect(arguments).output64
+            expected = oracle.expect(arguments)
+            right = expected.output64
+            self.process.moved = bool(expected.state64)
             answer = self.process.call(arguments).output
             rows = self.process.take_launches() if self.context.device.kind == "virtual" else []
         except (*NO_ANSWER, Rejected) as error:

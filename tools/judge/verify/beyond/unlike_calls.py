@@ -16,7 +16,7 @@ from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.problem.trials.unlike import Unlike
-from kernelagent.tools.judge.verify.beyond.allowance import Allowance
+from kernelagent.tools.judge.verify.beyond.allowance import Allowance, Spans
 from kernelagent.tools.judge.verify.beyond.asking import (
     NO_ANSWER,
     TIMEOUT,
@@ -28,10 +28,8 @@ from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
-SECONDS = 4.0
-"""Of processor time for all of these calls together: where a call takes long, only the first of them are made."""
-LONGEST_S = 20.0
-"""The same by the clock, on a busy machine."""
+SPANS = Spans(seconds=4.0, in_a_turn=0.8, longest=20.0)
+"""For all of these calls together: where a call takes long, only the first of them are made."""
 _WITH_GRADIENTS = frozenset(
     {"fractions", "signs", "sums", "magnitudes", "patterns", "larger_integers", "smaller_integers"}
 )
@@ -40,7 +38,7 @@ _MOST_STEPS = 2
 """Of each property, in the drawn order of the inputs, and of the weights."""
 _TOO_LONG = (
     f"calls take so long that not all inputs without the properties of yours (such as one sign, whole numbers, or "
-    f"their magnitudes) were tried within {SECONDS:.0f} seconds of processor time: of what was not, nothing is told"
+    f"their magnitudes) were tried within {SPANS.seconds:.0f} seconds of processor time: of what was not, nothing is told"
 )
 
 
@@ -83,7 +81,7 @@ class UnlikeCalls:
         A kernel may take a number that it is given for a count: that it then takes too long is told as well.
         """
         if self.allowance.spent:
-            raise NoMore(_TOO_LONG)
+            raise NoMore("" if self.allowance.sample else _TOO_LONG)
         try:
             asked = self._called(source, arguments, probe, usual, weights)
             judged = asked is not None and asked.agrees

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
+from typing import TypeVar
 
 from kernelagent.tools.judge.problem.steps.upstreams import of_unlike_sizes
 from kernelagent.tools.judge.problem.trials.equal_elements import equal_elements
@@ -14,6 +18,7 @@ from kernelagent.tools.judge.problem.trials.near_rows import near_rows
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
 from kernelagent.tools.judge.problem.trials.unlike import (
+    Unlike,
     unlike,
     unlike_weights,
 )
@@ -25,6 +30,8 @@ from kernelagent.tools.judge.verify.beyond.asking import (
 from kernelagent.tools.judge.verify.beyond.other_integers import OtherIntegers
 from kernelagent.tools.judge.verify.beyond.unlike_calls import NoMore, UnlikeCalls, stop_after
 from kernelagent.tools.judge.verify.rejection import Rejected
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -42,38 +49,53 @@ class UnlikeInputs(UnlikeCalls):
     def _about(self, source: InputSource) -> None:
         usual = share_nonfinite(self.context.oracle.eager(self._draw(source)))
         self._small(source)
+        parts: tuple[Callable[[], None], ...] = (
+            partial(self._inputs, source, usual),
+            partial(self._other_integers.about, source, usual),
+            partial(self._weights, source, usual),
+        )
+        for part in self._in_order(parts):
+            part()
+
+    def _in_order(self, kinds: Iterable[_T]) -> Iterator[_T]:
+        """As they are given; of a sample, as they are drawn."""
+        left = list(kinds)
+        while left:
+            yield left.pop(secrets.randbelow(len(left)) if self.allowance.sample else 0)
+
+    def _inputs(self, source: InputSource, usual: float) -> None:
         given = self.context.oracle.given_weights
         report: set[str] = set()
         drawn = self._draw(source)
         natural = named_tensors(drawn)
-        for item in chain(
+        kinds: tuple[Iterator[Unlike], ...] = (
             near_rows(natural, given, self.generator),
             at_floors(natural, self._floors, self.generator),
             lone_elements(natural, self.generator),
             lone_changes(natural, self.generator),
             unlike(natural, self.generator, self._constants),
             equal_elements(natural, given, self.generator),
-        ):
+        )
+        for item in chain.from_iterable(self._in_order(kinds)):
             if item.property in report:
                 continue
             # What was made like another input needs that one beside it.
             arguments = with_changed(drawn if item.other else self._draw(source), item.tensors)
             asked = self._ask(source, arguments, item.property, usual)
             self._note(source, item, asked, report)
-        self._other_integers.about(source, usual)
-        self._weights(source, usual)
 
     def _weights(self, source: InputSource, usual: float) -> None:
         oracle = self.context.oracle
         given, report = oracle.given_weights, set[str]()
         own = {n: given[n] for n, _ in oracle.module.named_parameters() if n in given}
         buffers = {name: tensor for name, tensor in given.items() if name not in own}
-        for item in chain(
+        kinds: tuple[Iterator[Unlike], ...] = (
             at_floors(buffers, self._floors, self.generator),
             larger_buffers(buffers, self.generator),
             unlike_weights(own, self.generator),
             lone_elements(given, self.generator),
-        ):
+        )
+        for item in chain.from_iterable(self._in_order(kinds)):
             if item.property in report:
                 continue
             weights = {**given, **item.tensors}

@@ -16,6 +16,7 @@ _TOGETHER = 1
 _FEWEST = 4
 _SHARE_OF_OTHERS = 0.02
 _CHUNK = 1 << 20
+_LOOKED_AT_FIRST = 4096
 _LOWEST, _HIGHEST = -1100, 1100
 """Exponents of float64."""
 
@@ -28,7 +29,7 @@ def without_fills(values: torch.Tensor) -> torch.Tensor:
 
 def fills(values: torch.Tensor) -> torch.Tensor | None:
     """Where they are; None where there are none. `values`: the right answer in float64."""
-    if values.is_complex() or values.numel() < 2 * _FEWEST:
+    if values.is_complex() or values.numel() < 2 * _FEWEST or _has_some_between(values):
         return None
     counts = torch.zeros(_HIGHEST - _LOWEST + 1, dtype=torch.int64)
     flat = values.detach().reshape(-1)
@@ -49,3 +50,15 @@ def fills(values: torch.Tensor) -> torch.Tensor | None:
         return None
     least = math.ldexp(1.0, lowest + _LOWEST - 1)
     return values.isfinite() & (values.abs() >= least)
+
+
+def _has_some_between(values: torch.Tensor) -> bool:
+    """Whether the first of them show that there is no gap, which is so of most results."""
+    sizes = values.detach().abs()
+    largest = sizes.amax()
+    if not bool(largest.isfinite()):
+        return False
+    some = sizes.reshape(-1)[:_LOOKED_AT_FIRST]
+    # Wherever in two powers of two the smallest of such numbers lies, this is in the gap below it.
+    between = (some < largest * 2.0 ** -(_TOGETHER + 2)) & (some >= largest * 2.0 ** (1 - _GAP))
+    return bool(between.any())

@@ -38,6 +38,8 @@ class CandidateProcess(Processes):
     """What is asked of one candidate: each request with what is read from its answer."""
 
     _calls = 0
+    _holds: Mapping[str, Any] | None = None
+    """The weights that were loaded last."""
     configurations = 1
     """How many an autotuned kernel has to choose from, as the process tells it."""
     tunings: Sequence[Tuning] = ()
@@ -88,12 +90,16 @@ class CandidateProcess(Processes):
 
     def use_weights(self, weights: Mapping[str, Any], how: Loading = "load") -> None:
         self._ask({"kind": "weights", "how": how}, parcel(dict(weights)), self._limits.load_s)
-        self.moved = False
+        self.moved, self._holds = False, weights
 
     def start_from(self, weights: Mapping[str, Any], *, anew: bool) -> None:
         """Load these, the latest that were loaded: where asked, or where a call since may have left others."""
         if anew or self.moved:
             self.use_weights(weights)
+
+    def hold(self, weights: Mapping[str, Any]) -> None:
+        """Load these, unless they are what it holds."""
+        self.start_from(weights, anew=self._holds is not weights)
 
     def call_another(self, arguments: Arguments, *, fresh: bool = False) -> None:
         """Call another instance of the candidate's module, with other weights, in the same process.

@@ -87,6 +87,8 @@ class Processes(Closing):
         """
         self._deadline = deadline
         self._unread = 0
+        self._asked_since = False
+        """Whether the runner has been asked anything since launches were taken."""
         self._answered = 0
         self._limits = limits
         self._sandboxed = sandboxed
@@ -207,8 +209,10 @@ class Processes(Closing):
 
     def take_launches(self) -> list[dict[str, Any]]:
         """The executor's log since the last time, which is then forgotten."""
-        header = self.command_executor({"kind": "log"}).header
-        self.command_executor({"kind": "reset"})
+        if not self._asked_since:
+            return []
+        header = self.command_executor({"kind": "log", "forget": True}).header
+        self._asked_since = False
         if header.get("forged"):
             raise Rejected(
                 "tampering",
@@ -243,6 +247,7 @@ class Processes(Closing):
     ) -> Frame:
         if self._ended is not None:
             raise self._ended
+        self._asked_since = True
         payload: tuple[memoryview, ...] = ()
         if body is not None:
             header = header | {"parcel": body.header}
