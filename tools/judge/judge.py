@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
@@ -26,45 +26,22 @@ from kernelagent.domain.problem import ProblemFacts, ProblemSpec
 from kernelagent.domain.profile import ReferenceProfile
 from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.tools.judge.bounds import reference_profile
-from kernelagent.tools.judge.contribution.at_hidden_sizes import (
-    AT_THE_END,
-    IN_A_TURN,
-    audit_hidden_sizes,
-)
 from kernelagent.tools.judge.contribution.check import (
     Report,
-    check_contribution,
-    looks_slow,
-    proof_at_the_end,
 )
 from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.search import widen
+from kernelagent.tools.judge.examination import Examination, Purpose
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.steps.training import (
-    STEPS_AT_THE_END,
-    STEPS_OF_A_TURN,
-    training_rounds,
-)
-from kernelagent.tools.judge.problem.trials.corners import corner_rounds
-from kernelagent.tools.judge.problem.trials.far_rounds import (
-    FAR_ON_AT_THE_END,
-    FAR_ON_IN_A_TURN,
-    far_rounds,
-)
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
-from kernelagent.tools.judge.problem.trials.rounds import Rounds
-from kernelagent.tools.judge.problem.trials.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
 from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault
 from kernelagent.tools.judge.stages import OnStage, Stages
 from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.verify.as_emitted import tried_as_emitted
-from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
+from kernelagent.tools.judge.verify.beyond.beyond import Fixed
 from kernelagent.tools.judge.verify.findings import Findings
-from kernelagent.tools.judge.verify.other_methods import other_methods
-from kernelagent.tools.judge.verify.parameters import compare_parameters
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.process.compiled_kernels import CompiledKernels
 from kernelagent.tools.judge.verify.process.limits import Deadline, Limits, how_busy, limits_for
@@ -74,18 +51,9 @@ from kernelagent.tools.judge.verify.rejection import (
     of_smaller_sizes,
     with_the_line,
 )
-from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.judge.workbench.answering import Workbench
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
-
-_FIRST_ORDER = (
-    "first_order_only",
-    "gradients were verified, gradients of gradients (create_graph=True) were not",
-)
-Purpose = Literal["turn", "verdict", "certificate"]
-"""A turn's winner is judged again, so that of what only tells a sample is asked in a turn; a verdict has all of it, on
-a turn's calls; a certificate has more of these, too."""
 
 
 class Judge:
@@ -300,33 +268,13 @@ class Judge:
         with stages.step("parse", overhead=True):
             _parse(source)
         scratch = self._fresh_scratch()
-        virtual = self.device.kind == "virtual"
         limits = self.limits.of_the_last_judging if purpose == "certificate" else self.limits
+        virtual = self.device.kind == "virtual"
         deadline = (ends or Deadline(limits.judging_s)) if virtual else None
         start = partial(self._start, source, scratch, deadline, limits)
+        attempts = partial(self._attempts, purpose)
         try:
-            with stages.step("start", overhead=True):
-                process = start()
-            with process:
-                declared = _load_and_construct(context, process, source, stages, findings)
-                with stages.step("verify"):
-                    self._verify(context, process, findings, source, purpose)
-                    slow = looks_slow(context, process, findings)
-                    proof_at_the_end(context, process)
-                    fixed = beyond(context, process, findings, sample=purpose == "turn")
-            report = check_contribution(
-                context,
-                start,
-                findings,
-                partial(stages.step),
-                slow=slow,
-                declared=declared,
-                certificate=purpose == "certificate",
-                attempts=self._attempts(purpose),
-            )
-            most = AT_THE_END if purpose == "certificate" else IN_A_TURN
-            told = audit_hidden_sizes(context, start, findings, stages.step, report, most)
-            return replace(report, disclosures=(*report.disclosures, *told)), fixed
+            return Examination(context, source, purpose, stages, findings, start, attempts).report()
         finally:
             sweep(scratch)
 
@@ -360,58 +308,6 @@ class Judge:
             compiled=self._compiled,
             problem=problem,
         )
-
-    def _verify(
-        self,
-        context: JudgeContext,
-        process: CandidateProcess,
-        findings: Findings,
-        source: str,
-        purpose: Purpose,
-    ) -> None:
-        verifier = Verifier.of(context, process, findings)
-        constant = context.problem.constant_inputs
-        # The next round is drawn while the candidate works on the one before.
-        every = context.oracle.beside(), context.sources, context.dynamic
-        literals = literals_of(source, context.problem.source)
-        plan = PLAN_AT_THE_END if purpose == "certificate" else PLAN_OF_A_TURN
-        drawn = rounds(*every, constant=constant, plan=plan, literals=literals)
-        self._run(drawn, verifier)
-        most = FAR_ON_AT_THE_END if purpose == "certificate" else FAR_ON_IN_A_TURN
-        far = far_rounds(*every[:2], constant=constant, most=most, literals=literals)
-        self._run(far, verifier)
-        corners = partial(corner_rounds, *every[:2], constant=constant, literals=literals)
-        self._run(corners(steps=False), verifier)
-        tried, offered = findings.configuration, process.configurations
-        if offered > tried:
-            findings.disclose(
-                "configurations",
-                f"{tried} of {offered} configurations of an autotuned kernel were run; another may "
-                f"be chosen on a GPU",
-            )
-        for disclosure in findings.specialised.disclosures(process.tunings, offered):
-            findings.disclose(disclosure.code, disclosure.message)
-        bounds = envelope.bounds_sentence(context)
-        if bounds is not None:
-            findings.disclose("dynamic_sizes", bounds)
-        if context.trains:
-            steps = STEPS_AT_THE_END if purpose == "certificate" else STEPS_OF_A_TURN
-            drawn = training_rounds(*every, constant=constant, plan=steps, literals=literals)
-            self._run(drawn, verifier)
-            self._run(corners(steps=True), verifier)
-            findings.disclose(*_FIRST_ORDER)
-        untried = findings.choices.sentence(literals_of("", context.problem.source).values)
-        if untried is not None:
-            findings.disclose("choices_not_tried", untried)
-        for disclosure in findings.compiled_code.disclosures():
-            findings.disclose(disclosure.code, disclosure.message)
-
-    def _run(self, drawn: Rounds, verifier: Verifier) -> None:
-        # On a GPU both would need its memory at once.
-        if self.device.kind == "virtual":
-            verifier = replace(verifier, meanwhile=drawn.step)
-        for item in drawn:
-            verifier.run(item)
 
     def _blank(self, source: str, context: JudgeContext) -> Evaluation:
         """An `Evaluation` with the fields that do not depend on the verdict."""
@@ -448,39 +344,6 @@ class Judge:
         path = self.scratch / secrets.token_hex(8)
         path.mkdir()
         return path
-
-
-def _load_and_construct(
-    context: JudgeContext,
-    process: CandidateProcess,
-    source: str,
-    stages: Stages,
-    findings: Findings,
-) -> dict[str, object] | None:
-    with stages.step("load"):
-        declared = process.load()
-    with stages.step("construct"):
-        rows = context.construct(process)
-        context.require_same_state(rows)
-        if process.not_moved:
-            findings.disclose(
-                "not_moved",
-                f"the constructor makes {', '.join(process.not_moved)} on the GPU as a plain attribute: `.to()` moves "
-                f"parameters and buffers alone, so on another GPU kernels are given an address of the first; make it "
-                f"a buffer with persistent=False",
-            )
-        oracle = context.oracle
-        # How weights are initialised matters for training only: elsewhere the user's own are loaded over them.
-        built = context.trains and context.problem.constructor == "init"
-        begun = oracle.given_weights if built else None
-        for compare_parameter in compare_parameters(
-            oracle.module, begun, rows, trains=context.trains
-        ):
-            findings.disclose(compare_parameter.code, compare_parameter.message)
-        methods = other_methods(oracle.module, source)
-        if methods is not None:
-            findings.disclose(methods.code, methods.message)
-    return declared
 
 
 def _input_sets(context: JudgeContext, report: Report) -> tuple[InputSetResult, ...]:

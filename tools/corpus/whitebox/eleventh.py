@@ -8,6 +8,7 @@ from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _NORM, _MASK, _OWN, _LOST = "batch_norm_eval", "given_mask", "k_own_left_out", "k_lost_digits"
 _FRAMES, _PADDED, _HIDDEN = "k_frames", "k_padded_weights", "k_hidden_scores"
+_STATE = "k_lost_state"
 
 
 def _disclosed(base: str, name: str, code: str, *edits: tuple[str, str]) -> Fixture:
@@ -56,6 +57,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "rounding_alone",
             ("(moved - weight) - step, mask", "step - step, mask"),
         ),
+        _disclosed(
+            _STATE,
+            "keeps-zeros-for-what-was-lost",
+            "rounding_alone",
+            ("(total - before) - step", "step - step"),
+        ),
         Fixture(
             "k-two-words-too-few-beside-padding",
             _PADDED,
@@ -77,6 +84,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_OWN, "leaves-the-own-out", "differs_on_equal"),
         _honest(_OWN, "ranks-as-the-module-does", "other_methods"),
         _honest(_LOST, "keeps-what-was-lost", "rounding_alone"),
+        _honest(_STATE, "keeps-what-was-lost-in-its-state", "rounding_alone"),
         Fixture("k-all-words-beside-padding", _PADDED, honest_kernel(_PADDED)),
         Fixture("k-scores-beside-hidden-ones", _HIDDEN, honest_kernel(_HIDDEN)),
         Fixture("k-descriptors-of-aligned-memory", _FRAMES, honest_kernel(_FRAMES)),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from kernelagent.tools.calls.complex_numbers import parts_first
+from kernelagent.tools.calls.complex_numbers import is_inexact, parts_first
 from kernelagent.tools.calls.loading import Loading
 from kernelagent.tools.calls.result_form import difference
 from kernelagent.tools.calls.surroundings import Surroundings
@@ -22,6 +22,7 @@ from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise
+from kernelagent.tools.judge.verify.compare.rounding_alone import rounding_alone
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.answers import Answer, Kept
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
@@ -110,12 +111,20 @@ class SideEffects:
                 right = compare.compare(
                     got, expected, input_set=trial.input_set, probe=trial.probe
                 ).passed
+                self._more_than_rounding(trial, name, got)
             if not right:
                 raise Rejected(
                     "state_not_updated",
                     f"after the call, {name} differs from what the reference leaves",
                     {"input_set": trial.input_set, "state": name},
                 )
+
+    def _more_than_rounding(self, trial: Trial, name: str, got: torch.Tensor) -> None:
+        wanted, exact = trial.expected.state[name], trial.expected.state64[name]
+        if trial.probe == "natural" and trial.step is None and is_inexact(wanted):
+            alone = rounding_alone(f"{name}, after a call", got, wanted, exact)
+            if alone is not None:
+                self.findings.disclose(alone.code, alone.message)
 
     def state_not_given(self, trial: Trial) -> None:
         """Discloses that no call was given the state that it writes to, where that would fit an input."""

@@ -105,12 +105,11 @@ def ask(
         return None
     process.hold(weights)
     _forget_launches(context, process)
-    # What a call leaves that ends badly is not known.
-    process.moved = True
     try:
         asked = replace(USUAL, own_state=own_state)
         answer = process.call(arguments, step=step, surroundings=asked)
-        process.moved = bool(expected.state64 or own_state or step)
+        if not (expected.state64 or own_state or step):
+            process.still_holds(weights)
         rows = process.take_launches() if context.device.kind == "virtual" else []
     except Rejected as refused:
         if refused.reason.code not in _TOLD:

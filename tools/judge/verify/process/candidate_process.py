@@ -38,8 +38,6 @@ class CandidateProcess(Processes):
     """What is asked of one candidate: each request with what is read from its answer."""
 
     _calls = 0
-    _holds: Mapping[str, Any] | None = None
-    """The weights that were loaded last."""
     configurations = 1
     """How many an autotuned kernel has to choose from, as the process tells it."""
     tunings: Sequence[Tuning] = ()
@@ -90,7 +88,8 @@ class CandidateProcess(Processes):
 
     def use_weights(self, weights: Mapping[str, Any], how: Loading = "load") -> None:
         self._ask({"kind": "weights", "how": how}, parcel(dict(weights)), self._limits.load_s)
-        self.moved, self._holds = False, weights
+        self.moved = False
+        self.still_holds(weights)
 
     def start_from(self, weights: Mapping[str, Any], *, anew: bool) -> None:
         """Load these, the latest that were loaded: where asked, or where a call since may have left others."""
@@ -98,8 +97,13 @@ class CandidateProcess(Processes):
             self.use_weights(weights)
 
     def hold(self, weights: Mapping[str, Any]) -> None:
-        """Load these, unless they are what it holds."""
-        self.start_from(weights, anew=self._holds is not weights)
+        """Load these, unless they are known to be what it holds."""
+        if self._holds is not weights:
+            self.use_weights(weights)
+
+    def still_holds(self, weights: Mapping[str, Any]) -> None:
+        """What was asked last has left these weights as they were loaded."""
+        self._holds = weights
 
     def call_another(self, arguments: Arguments, *, fresh: bool = False) -> None:
         """Call another instance of the candidate's module, with other weights, in the same process.

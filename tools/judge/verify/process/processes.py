@@ -89,6 +89,8 @@ class Processes(Closing):
         self._unread = 0
         self._asked_since = False
         """Whether the runner has been asked anything since launches were taken."""
+        self._holds: Mapping[str, Any] | None = None
+        """The weights that it is known to hold."""
         self._answered = 0
         self._limits = limits
         self._sandboxed = sandboxed
@@ -247,7 +249,7 @@ class Processes(Closing):
     ) -> Frame:
         if self._ended is not None:
             raise self._ended
-        self._asked_since = True
+        self._asked_since, self._holds = True, None
         payload: tuple[memoryview, ...] = ()
         if body is not None:
             header = header | {"parcel": body.header}

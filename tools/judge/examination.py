@@ -1,0 +1,168 @@
+"""One candidate's judging at one size: every call compared, then whether its kernels do the work, then what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from kernelagent.tools.judge.contribution.at_hidden_sizes import (
+    AT_THE_END,
+    IN_A_TURN,
+    audit_hidden_sizes,
+)
+from kernelagent.tools.judge.contribution.check import (
+    Report,
+    check_contribution,
+    looks_slow,
+    proof_at_the_end,
+)
+from kernelagent.tools.judge.envelope import envelope
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.steps.training import (
+    STEPS_AT_THE_END,
+    STEPS_OF_A_TURN,
+    training_rounds,
+)
+from kernelagent.tools.judge.problem.trials.corners import corner_rounds
+from kernelagent.tools.judge.problem.trials.far_rounds import (
+    FAR_ON_AT_THE_END,
+    FAR_ON_IN_A_TURN,
+    far_rounds,
+)
+from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
+from kernelagent.tools.judge.problem.trials.rounds import Rounds
+from kernelagent.tools.judge.problem.trials.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
+from kernelagent.tools.judge.stages import Stages
+from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.other_methods import other_methods
+from kernelagent.tools.judge.verify.parameters import compare_parameters
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.verify import Verifier
+
+_FIRST_ORDER = (
+    "first_order_only",
+    "gradients were verified, gradients of gradients (create_graph=True) were not",
+)
+Purpose = Literal["turn", "verdict", "certificate"]
+"""A turn's winner is judged again, so that of what only tells a sample is asked in a turn; a verdict has all of it, on
+a turn's calls; a certificate has more of these, too."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What is asked with; nothing of the candidate runs here."""
+
+    context: JudgeContext
+    source: str
+    purpose: Purpose
+    stages: Stages
+    findings: Findings
+    start: Callable[[], CandidateProcess]
+    """A fresh process of the candidate's; nothing in it tells one from another."""
+    attempts: Callable[[], int]
+    """Counts one more that has come so far; how many have, to be emitted."""
+
+    def report(self) -> tuple[Report, Fixed]:
+        """What an acceptance says besides `findings`, and what the emitted module compares; raises `Rejected`."""
+        context, findings, stages = self.context, self.findings, self.stages
+        with stages.step("start", overhead=True):
+            process = self.start()
+        with process:
+            declared = self._load_and_construct(process)
+            with stages.step("verify"):
+                self._verify(process)
+                slow = looks_slow(context, process, findings)
+                proof_at_the_end(context, process)
+                fixed = beyond(context, process, findings, sample=self.purpose == "turn")
+        last = self.purpose == "certificate"
+        report = check_contribution(
+            context,
+            self.start,
+            findings,
+            partial(stages.step),
+            slow=slow,
+            declared=declared,
+            certificate=last,
+            attempts=self.attempts(),
+        )
+        most = AT_THE_END if last else IN_A_TURN
+        told = audit_hidden_sizes(context, self.start, findings, stages.step, report, most)
+        return replace(report, disclosures=(*report.disclosures, *told)), fixed
+
+    def _load_and_construct(self, process: CandidateProcess) -> dict[str, object] | None:
+        """Returns the envelope that the candidate declares."""
+        context, stages, findings = self.context, self.stages, self.findings
+        with stages.step("load"):
+            declared = process.load()
+        with stages.step("construct"):
+            rows = context.construct(process)
+            context.require_same_state(rows)
+            if process.not_moved:
+                findings.disclose(
+                    "not_moved",
+                    f"the constructor makes {', '.join(process.not_moved)} on the GPU as a plain attribute: `.to()` moves "
+                    f"parameters and buffers alone, so on another GPU kernels are given an address of the first; make it "
+                    f"a buffer with persistent=False",
+                )
+            oracle = context.oracle
+            # How weights are initialised matters for training only: elsewhere the user's own are loaded over them.
+            built = context.trains and context.problem.constructor == "init"
+            begun = oracle.given_weights if built else None
+            for compare_parameter in compare_parameters(
+                oracle.module, begun, rows, trains=context.trains
+            ):
+                findings.disclose(compare_parameter.code, compare_parameter.message)
+            methods = other_methods(oracle.module, self.source)
+            if methods is not None:
+                findings.disclose(methods.code, methods.message)
+        return declared
+
+    def _verify(self, process: CandidateProcess) -> None:
+        context, findings, source = self.context, self.findings, self.source
+        last = self.purpose == "certificate"
+        verifier = Verifier.of(context, process, findings)
+        constant = context.problem.constant_inputs
+        # The next round is drawn while the candidate works on the one before.
+        every = context.oracle.beside(), context.sources, context.dynamic
+        literals = literals_of(source, context.problem.source)
+        plan = PLAN_AT_THE_END if last else PLAN_OF_A_TURN
+        drawn = rounds(*every, constant=constant, plan=plan, literals=literals)
+        self._run(drawn, verifier)
+        most = FAR_ON_AT_THE_END if last else FAR_ON_IN_A_TURN
+        far = far_rounds(*every[:2], constant=constant, most=most, literals=literals)
+        self._run(far, verifier)
+        corners = partial(corner_rounds, *every[:2], constant=constant, literals=literals)
+        self._run(corners(steps=False), verifier)
+        tried, offered = findings.configuration, process.configurations
+        if offered > tried:
+            findings.disclose(
+                "configurations",
+                f"{tried} of {offered} configurations of an autotuned kernel were run; another may "
+                f"be chosen on a GPU",
+            )
+        for disclosure in findings.specialised.disclosures(process.tunings, offered):
+            findings.disclose(disclosure.code, disclosure.message)
+        bounds = envelope.bounds_sentence(context)
+        if bounds is not None:
+            findings.disclose("dynamic_sizes", bounds)
+        if context.trains:
+            steps = STEPS_AT_THE_END if last else STEPS_OF_A_TURN
+            drawn = training_rounds(*every, constant=constant, plan=steps, literals=literals)
+            self._run(drawn, verifier)
+            self._run(corners(steps=True), verifier)
+            findings.disclose(*_FIRST_ORDER)
+        untried = findings.choices.sentence(literals_of("", context.problem.source).values)
+        if untried is not None:
+            findings.disclose("choices_not_tried", untried)
+        for disclosure in findings.compiled_code.disclosures():
+            findings.disclose(disclosure.code, disclosure.message)
+
+    def _run(self, drawn: Rounds, verifier: Verifier) -> None:
+        # On a GPU both would need its memory at once.
+        if self.context.device.kind == "virtual":
+            verifier = replace(verifier, meanwhile=drawn.step)
+        for item in drawn:
+            verifier.run(item)
