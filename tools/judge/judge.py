@@ -216,9 +216,8 @@ class Judge:
     ) -> tuple[Disclosure, ...]:
         """What judging on these inputs alone tells besides what is known; raises `Rejected`."""
         findings, context = Findings(), self.context.at(inputs)
-        report, _ = self._examine(
-            context, source, "verdict", Stages(lambda _: None), findings, None
-        )
+        # What only tells has been asked in full at the sizes that are given.
+        report, _ = self._examine(context, source, "turn", Stages(lambda _: None), findings, None)
         codes = {disclosure.code for disclosure in known.disclosures}
         told = [
             Disclosure(each.code, f"at {inputs.name}: {each.message}")

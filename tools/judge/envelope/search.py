@@ -2,7 +2,7 @@
 
 Each neighbour is judged on fewer calls than the given input sets, under given and under random weights, and is
 admitted as it was run: these sizes, this type, nothing in between and nothing beyond. One of them, drawn, is judged in full,
-with everything that is asked of a candidate; where it is refused there, none is admitted.
+with everything that is asked in a turn; where it is refused there, none is admitted.
 """
 
 from __future__ import annotations
