@@ -24,6 +24,7 @@ _FIRST_PAGE = 4096
 _words_of_memory: Any = ctypes.c_uint64 * ((1 << 44) - _FIRST_PAGE // _WORD)
 _MEMORY: NDArray[np.uint64] = np.frombuffer(_words_of_memory.from_address(_FIRST_PAGE), np.uint64)
 """All that a process can address, by words: thousands of them are read at once where only those are touched."""
+_MEMORY.flags.writeable = False
 # Not `ctypes.string_at`: it raises an audit event, which the process of a candidate listens to.
 _bytes_at = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
     ("PyBytes_FromStringAndSize", ctypes.pythonapi)
