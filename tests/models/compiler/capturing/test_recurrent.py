@@ -49,7 +49,8 @@ def test_of_many_steps_it_is_said_at_once_that_they_stay_with_the_library(kind: 
     began = time.process_time()
     with pytest.raises(PolicyCannot, match=r"is one library call \(cuDNN's.*1024 steps"):
         written(kind(8, 16, 2), (torch.randn(512, 2, 8),))
-    assert time.process_time() - began < 20
+    # Of the 60 that the author has, on a slow machine too.
+    assert time.process_time() - began < 45
 
 
 def test_a_short_lstm_is_accepted_by_the_judge(tmp_path: Path, fork_server: ForkServer) -> None:
