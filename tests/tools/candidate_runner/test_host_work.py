@@ -111,7 +111,12 @@ def test_what_torch_does_is_not_the_texts_own_work(work):
 
 
 def test_following_the_text_is_none_of_its_work():
-    assert min(worked("x = 1\n" * 500).busy_s for _ in range(5)) < 4e-5
+    def share() -> float:
+        began = time.thread_time()
+        done = worked("x = 1\n" * 500)
+        return done.busy_s / (time.thread_time() - began)
+
+    assert min(share() for _ in range(5)) < 0.05
 
 
 def test_sleeping_is_no_work_of_the_thread():
