@@ -118,12 +118,9 @@ class Channel(Closing):
         # One system call for a small frame: each wakes the other side, which then waits for the rest.
         left = deque(view for view in views if view)
         while left:
-            chunk = list(islice(left, _VIEWS_AT_ONCE))
-            if chunk[0].nbytes > _CHUNK:
-                chunk = [chunk[0][:_CHUNK]]
             try:
                 # Not `sendmsg`: that is an audit event, to which a candidate's process listens.
-                sent = os.writev(self.socket.fileno(), chunk)
+                sent = os.writev(self.socket.fileno(), list(islice(left, _VIEWS_AT_ONCE)))
             except BlockingIOError:
                 _wait(self.socket, deadline, writing=True)
                 continue

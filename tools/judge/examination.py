@@ -77,20 +77,23 @@ class Examination:
                 slow = looks_slow(context, process, findings)
                 proof_at_the_end(context, process)
                 fixed = beyond(context, process, findings, sample=self.purpose == "turn")
-        last = self.purpose == "certificate"
         report = check_contribution(
             context,
             self.start,
             findings,
-            partial(stages.step),
+            stages.step,
             slow=slow,
             declared=declared,
-            certificate=last,
+            certificate=self._last,
             attempts=self.attempts(),
         )
-        most = AT_THE_END if last else IN_A_TURN
+        most = AT_THE_END if self._last else IN_A_TURN
         told = audit_hidden_sizes(context, self.start, findings, stages.step, report, most)
         return replace(report, disclosures=(*report.disclosures, *told)), fixed
+
+    @property
+    def _last(self) -> bool:
+        return self.purpose == "certificate"
 
     def _load_and_construct(self, process: CandidateProcess) -> dict[str, object] | None:
         """Returns the envelope that the candidate declares."""
@@ -122,16 +125,15 @@ class Examination:
 
     def _verify(self, process: CandidateProcess) -> None:
         context, findings, source = self.context, self.findings, self.source
-        last = self.purpose == "certificate"
         verifier = Verifier.of(context, process, findings)
         constant = context.problem.constant_inputs
         # The next round is drawn while the candidate works on the one before.
         every = context.oracle.beside(), context.sources, context.dynamic
         literals = literals_of(source, context.problem.source)
-        plan = PLAN_AT_THE_END if last else PLAN_OF_A_TURN
+        plan = PLAN_AT_THE_END if self._last else PLAN_OF_A_TURN
         drawn = rounds(*every, constant=constant, plan=plan, literals=literals)
         self._run(drawn, verifier)
-        most = FAR_ON_AT_THE_END if last else FAR_ON_IN_A_TURN
+        most = FAR_ON_AT_THE_END if self._last else FAR_ON_IN_A_TURN
         far = far_rounds(*every[:2], constant=constant, most=most, literals=literals)
         self._run(far, verifier)
         corners = partial(corner_rounds, *every[:2], constant=constant, literals=literals)
@@ -149,7 +151,7 @@ class Examination:
         if bounds is not None:
             findings.disclose("dynamic_sizes", bounds)
         if context.trains:
-            steps = STEPS_AT_THE_END if last else STEPS_OF_A_TURN
+            steps = STEPS_AT_THE_END if self._last else STEPS_OF_A_TURN
             drawn = training_rounds(*every, constant=constant, plan=steps, literals=literals)
             self._run(drawn, verifier)
             self._run(corners(steps=True), verifier)

@@ -173,7 +173,7 @@ def methods_of_modules() -> list[tuple[type, str, FunctionType]]:
 class Dispatched:
     """Which kernels the dispatcher has for common operations; a few are compared after each request."""
 
-    _AT_ONCE = 3
+    _AT_ONCE = 7
 
     def __init__(self) -> None:
         self._known = {name: _kernels_of(name) for name in _OPERATIONS}

@@ -49,7 +49,7 @@ def printed_of(cubin: bytes) -> Printed:
 def read_ahead(cubin: bytes) -> None:
     """Begin now what `printed_of` will be asked for, here or in a process that is given this one's cache."""
     key = _key(cubin)
-    if key not in _asked and not _is_kept(key):
+    if key not in _asked:
         _asked[key] = Future()
         Thread(target=_answer, args=(key, cubin), daemon=True).start()
 
@@ -84,11 +84,6 @@ def _key(cubin: bytes) -> str:
 def _place(key: str) -> Path | None:
     cache = os.environ.get("TRITON_CACHE_DIR")
     return None if cache is None else Path(cache, _FOLDER, f"{key}.json")
-
-
-def _is_kept(key: str) -> bool:
-    place = _place(key)
-    return place is not None and place.is_file()
 
 
 def _kept(key: str) -> Printed | None:

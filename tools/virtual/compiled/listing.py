@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from kernelagent.tools.virtual.compiled.compiling import Compiled
-from kernelagent.tools.virtual.compiled.disassembling import disassembled
+from kernelagent.tools.virtual.compiled.disassembling import printed_of
 from kernelagent.tools.virtual.executor.source import FILE_NAME
 
 Form = Literal["sass", "ptx"]
@@ -35,12 +34,8 @@ def instructions(compiled: Compiled, form: Form) -> list[Instruction]:
 
 
 def _of_sass(cubin: bytes) -> Iterator[Instruction]:
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        text = disassembled(file.name, "--print-line-info")
     line: int | None = None
-    for row in text.splitlines():
+    for row in printed_of(cubin).listing.splitlines():
         if place := _SASS_PLACE.match(row):
             line = _own(place[1], int(place[2]))
         elif (match := _SASS.match(row)) and match[1] != "NOP":

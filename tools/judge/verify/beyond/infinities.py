@@ -39,14 +39,13 @@ class Infinities:
             constant = self.context.problem.constant_inputs
             natural = named_tensors(draw(source, constant=constant))
             for shaped in infinite_shapes(natural, self.generator):
-                if self.allowance.spent and self.allowance.sample:
-                    return
                 if self.allowance.spent:
-                    self.findings.disclose(
-                        "infinite_runs_not_tried",
-                        f"calls take so long that not all shapes in which masks and padding hold infinities were tried within "
-                        f"{SPANS.seconds:.0f} seconds of processor time: of what was not, nothing is told",
-                    )
+                    if not self.allowance.sample:
+                        self.findings.disclose(
+                            "infinite_runs_not_tried",
+                            f"calls take so long that not all shapes in which masks and padding hold infinities were tried within "
+                            f"{SPANS.seconds:.0f} seconds of processor time: of what was not, nothing is told",
+                        )
                     return
                 asked = self._ask(source, shaped)
                 if asked is not None and asked.wrong is not None:

@@ -96,14 +96,13 @@ class SearchedRows:
         self, source: InputSource, name: str, values: torch.Tensor, bred: BredRows
     ) -> torch.Tensor:
         """Of each row, relative to what is right there."""
-        if self.allowance.spent and self.allowance.sample:
-            raise _NoMore
         if self.allowance.spent:
-            self.findings.disclose(
-                "rows_not_searched",
-                f"calls take so long that rows were not searched for by the candidate's error within {SPANS.seconds:.0f} seconds of "
-                f"processor time: how the worst of them are answered is not known",
-            )
+            if not self.allowance.sample:
+                self.findings.disclose(
+                    "rows_not_searched",
+                    f"calls take so long that rows were not searched for by the candidate's error within {SPANS.seconds:.0f} seconds of "
+                    f"processor time: how the worst of them are answered is not known",
+                )
             raise _NoMore
         arguments = with_changed(self._draw(source), {name: values})
         oracle = self.context.oracle

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 
@@ -83,7 +84,7 @@ class UnlikeCalls:
         if self.allowance.spent:
             raise NoMore("" if self.allowance.sample else _TOO_LONG)
         try:
-            asked = self._called(source, arguments, probe, usual, weights)
+            asked = self._called(source, arguments, probe, weights=weights, nonfinite=usual)
             judged = asked is not None and asked.agrees
             if asked is None or not judged or not self.context.trains:
                 return asked
@@ -107,31 +108,15 @@ class UnlikeCalls:
         step = self._single_step(arguments, weights)
         if step is None:
             return None
-        asked = self._called(source, arguments, probe, usual, weights, step)
+        asked = self._called(source, arguments, probe, weights=weights, step=step, nonfinite=usual)
         if asked is None or asked.wrong is None:
             return None
         return replace(asked, what="gradients, in a training step, differ")
 
-    def _called(
-        self,
-        source: InputSource,
-        arguments: Arguments,
-        probe: str,
-        usual: float,
-        weights: Mapping[str, torch.Tensor] | None = None,
-        step: TrainingStep | None = None,
-    ) -> Asked | None:
-        return ask(
-            self.context,
-            self.process,
-            self.findings,
-            source,
-            arguments,
-            probe,
-            weights=weights,
-            step=step,
-            nonfinite=usual,
-        )
+    @property
+    def _called(self) -> partial[Asked | None]:
+        """`ask`, of this candidate."""
+        return partial(ask, self.context, self.process, self.findings)
 
     def _single_step(
         self, arguments: Arguments, weights: Mapping[str, torch.Tensor] | None = None

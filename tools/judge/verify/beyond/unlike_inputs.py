@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -19,6 +18,7 @@ from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
 from kernelagent.tools.judge.problem.trials.unlike import (
     Unlike,
+    in_drawn_order,
     unlike,
     unlike_weights,
 )
@@ -57,11 +57,9 @@ class UnlikeInputs(UnlikeCalls):
         for part in self._in_order(parts):
             part()
 
-    def _in_order(self, kinds: Iterable[_T]) -> Iterator[_T]:
+    def _in_order(self, kinds: Sequence[_T]) -> Sequence[_T]:
         """As they are given; of a sample, as they are drawn."""
-        left = list(kinds)
-        while left:
-            yield left.pop(secrets.randbelow(len(left)) if self.allowance.sample else 0)
+        return in_drawn_order(kinds, self.generator) if self.allowance.sample else kinds
 
     def _inputs(self, source: InputSource, usual: float) -> None:
         given = self.context.oracle.given_weights
@@ -144,7 +142,7 @@ class UnlikeInputs(UnlikeCalls):
         rows = tuple(of_unlike_sizes(row, self.generator) for row in step.upstream)
         step = replace(step, upstream=rows)
         try:
-            asked = self._called(source, arguments, "natural", 1.0, step=step)
+            asked = self._called(source, arguments, "natural", step=step)
         except Rejected as refused:
             asked = without_end(refused)
         if asked is not None and asked.wrong is not None:
