@@ -8,7 +8,7 @@ SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder -p no:warnings
 unexport PYTHONDONTWRITEBYTECODE
 PINNED := pyproject.toml constraints.txt .ci/environment.py
 
-.PHONY: demo test short quick slowest check long soak gpu gpu-bundle gpu-first fake-gpu matrix site clean distclean
+.PHONY: demo test short quick slowest check long long-whole soak gpu gpu-bundle gpu-first fake-gpu matrix site clean distclean
 
 demo: .venv/installed
 	@folder=$$(mktemp -d) && $(BIN)/kernelagent optimize examples/rms_norm_residual.py \
@@ -35,8 +35,15 @@ check: .venv/installed-dev
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports
 
+# Of tests with several cases half of them, drawn anew each time (SEED=1 draws those of a run again); `make long-whole`: all.
+SEED ?= $(shell date +%s)
+LONG := $(SIDE_BY_SIDE) -m "(long or hypothesis) and not soak and not gpu" --hypothesis-profile long --timeout 3600
+
 long: .venv/installed-dev
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "(long or hypothesis) and not soak and not gpu" --hypothesis-profile long --timeout 3600
+	$(BIN)/pytest $(LONG) --drawn $(SEED)
+
+long-whole: .venv/installed-dev
+	$(BIN)/pytest $(LONG)
 
 soak: .venv/installed-dev
 	$(BIN)/pytest -m "soak and not gpu" --timeout 3600

@@ -22,7 +22,20 @@ gc.disable()
 atexit.register(gc.unfreeze)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--drawn",
+        metavar="SEED",
+        help="of each test with several cases in the long lane run half of them, drawn by this seed",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("drawn")
+    left = set() if seed is None else lanes.not_drawn(items, seed)
+    if left:
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
     items.sort(key=lanes.rank)
 
 

@@ -1,10 +1,11 @@
-"""What the lanes share: how many examples Hypothesis tries, and which worker runs which tests."""
+"""What the lanes share: how many examples Hypothesis tries, which cases are drawn, and which worker runs which tests."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -88,6 +89,41 @@ def crossed(*axes: Mapping[str, Any]) -> list[Any]:
         )
         for chosen in product(*names)
     ]
+
+
+class Case(Protocol):
+    """What a draw needs of `pytest.Item`."""
+
+    @property
+    def nodeid(self) -> str: ...
+
+    def get_closest_marker(self, name: str) -> object: ...
+
+
+C = TypeVar("C", bound=Case)
+
+
+def not_drawn(items: Iterable[C], seed: str) -> set[C]:
+    """Half of the cases of every test that has several in the long lane: those that this draw leaves to the next.
+
+    Of one file the same cases, so that what is made for a case is made once. A case marked `always` is never among them.
+    """
+    tests: dict[str, list[C]] = {}
+    for item in items:
+        if item.get_closest_marker("long"):
+            tests.setdefault(item.nodeid.split("[", 1)[0], []).append(item)
+    left: set[C] = set()
+    for cases in tests.values():
+        by_draw = sorted(cases, key=lambda case: _place(case, seed))
+        rest = by_draw[(len(cases) + 1) // 2 :]
+        left |= {case for case in rest if not case.get_closest_marker("always")}
+    return left
+
+
+def _place(case: Case, seed: str) -> bytes:
+    file, _, name = case.nodeid.partition("::")
+    named = name.partition("[")[2]
+    return hashlib.sha256(f"{seed} {file} {named}".encode()).digest()
 
 
 def rank(item: pytest.Item) -> int:

@@ -1,10 +1,31 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 
 import pytest
 
-from tests.lanes import crossed, often
+from tests.lanes import crossed, not_drawn, often
+
+
+@dataclass(frozen=True)
+class Item:
+    nodeid: str
+    marks: tuple[str, ...]
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.marks else None
+
+
+def items() -> list[Item]:
+    cases = [str(at) for at in range(7)]
+    one = [Item(f"a.py::test_one[{case}]", ("long",)) for case in cases]
+    other = [
+        Item(f"a.py::test_other[{case}]", ("long", "always") if case == "1" else ("long",))
+        for case in cases
+    ]
+    quick = [Item(f"a.py::test_quick[{case}]", ()) for case in cases]
+    return [*one, *other, Item("a.py::test_alone", ("long",)), *quick]
 
 
 def short(parameters):
@@ -31,3 +52,22 @@ def test_cases_that_are_not_kept_are_in_the_long_lane():
 def test_a_case_that_is_kept_and_does_not_exist_is_an_error():
     with pytest.raises(ValueError, match="no such cases: c"):
         often({"a": 1}, ["c"])
+
+
+def cases_of(left, test):
+    return {item.nodeid[-2] for item in left if f"::{test}[" in item.nodeid}
+
+
+def test_a_draw_leaves_half_of_the_cases_of_a_slow_test_and_the_same_of_each():
+    left = not_drawn(items(), "seed")
+    assert len(cases_of(left, "test_one")) == 3
+    assert cases_of(left, "test_other") == cases_of(left, "test_one") - {"1"}
+    assert left == not_drawn(items(), "seed")
+    assert len(left) == len(cases_of(left, "test_one")) + len(cases_of(left, "test_other"))
+
+
+def test_in_some_draws_every_case_is_run_and_in_some_it_is_left_unless_it_is_always_run():
+    draws = [not_drawn(items(), str(seed)) for seed in range(40)]
+    assert cases_of(set.union(*draws), "test_one") == set("0123456")
+    assert cases_of(set.intersection(*draws), "test_one") == set()
+    assert "1" not in cases_of(set.union(*draws), "test_other")

@@ -23,6 +23,7 @@ OF_TWO_TURNS = "matmul_bias_gelu"
 """The guide's other run, before it compares two turns."""
 PATIENCE_S = 900
 PROGRAMS = {"kernelagent": [sys.executable, "-m", "kernelagent"], "python": [sys.executable]}
+READ_FIRST = {"README.md", "guide.md"}
 NEVER_RUN = {"bench", "compare", "keys", "mcp", "steer", "tui"}
 COMMANDS: Any = typer.main.get_command(app)
 TYPED = [page for page in PAGES if any(not why_not_run(line) for line in commands(page))]
@@ -105,9 +106,15 @@ def test_every_command_but_those_with_a_reason_is_run_on_some_page():
     assert set(COMMANDS.commands) - run == NEVER_RUN
 
 
+_BY_DRAW = [
+    pytest.param(page, id=page.name, marks=[pytest.mark.always] if page.name in READ_FIRST else [])
+    for page in TYPED
+]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", _BY_DRAW)
 def test_commands_of_a_page_do_what_they_say(page, copy):
     for name, text in files(page).items():
         (copy.folder / name).write_text(text, encoding="utf-8")

@@ -383,6 +383,15 @@ def test_rows_have_means_sums_and_elements_between_two_numbers():
     assert bool((made == x).all(-1).any())
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_every_draw_has_a_row_whose_mean_lies_in_a_band_of_one_sign(sign):
+    for seed in range(40):
+        x = torch.randn(96, 64, generator=seeded(seed))
+        made = values_of("beside_numbers", x, Literals((20.0, 80.0)), seed=seed, of=_normalized)
+        means = sign * made.mean(-1)
+        assert bool(((means > 20) & (means < 80)).any()), seed
+
+
 def _normalized(x):
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
 

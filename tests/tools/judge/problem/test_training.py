@@ -179,12 +179,13 @@ def test_an_honest_twin_is_accepted(judge: Judge, name: str) -> None:
     assert result.accepted, result.reason
 
 
-def _asked_to_train(path: Path, text: str) -> None:
+def _asked_to_train(path: Path, text: str) -> Oracle:
     path.write_text(f"import torch\n\n\nclass Model(torch.nn.Module):\n{text}")
     problem = load_problem(ProblemSpec(path=str(path)))
     oracle = Oracle(problem, "cpu", nullcontext)
     sources = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
     require_trainable(oracle, sources)
+    return oracle
 
 
 _INPUTS = "\n\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"
@@ -198,6 +199,25 @@ def test_a_module_that_draws_at_random_in_training_mode_is_a_problem(tmp_path: P
     )
     with pytest.raises(ProblemError, match=r"--train: in training mode .* dropout"):
         _asked_to_train(tmp_path / "dropout.py", text + _INPUTS)
+
+
+@pytest.mark.parametrize(
+    ("forward", "may_pack"),
+    [
+        # It saves its noise before that is filled: a hook that packs what is saved keeps old memory.
+        (
+            "with torch.random.fork_rng():\n            torch.manual_seed(0)\n"
+            "            return torch.nn.functional.rrelu(x - 1, training=True)",
+            False,
+        ),
+        ("return torch.nn.functional.elu(x)", True),
+    ],
+)
+def test_what_is_saved_comes_back_as_other_tensors_where_the_modules_own_gradients_bear_it(
+    tmp_path: Path, forward: str, may_pack: bool
+) -> None:
+    text = f"    def forward(self, x):\n        {forward}\n"
+    assert _asked_to_train(tmp_path / "saved.py", text + _INPUTS).may_pack is may_pack
 
 
 def test_a_module_without_gradients_is_a_problem(tmp_path: Path) -> None:

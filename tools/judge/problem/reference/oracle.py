@@ -88,6 +88,8 @@ class Oracle:
         self._own_state = ""
         # A set, which the copies of `asking` and `beside` share.
         self._lowered = set[str]()
+        self.may_pack = True
+        """Whether its gradients are the same where what is saved for a backward comes back as other tensors."""
 
     @property
     def rounds_convolutions(self) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from typing import Any
 
 import torch
 
@@ -80,30 +81,49 @@ WITH_BACKWARD = (
 
 
 def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
-    """Raises `ProblemError` when gradients of this problem cannot be verified, with the reason."""
+    """Raises `ProblemError` when gradients of this problem cannot be verified, with the reason.
+
+    Leaves `oracle.may_pack` false where torch saves a tensor that it fills afterwards, as its rrelu does: a hook that
+    packs what is saved keeps what was in that memory before.
+    """
     generator = torch.Generator().manual_seed(1)
     for source in sources:
         arguments = source.draw(1)
         step = full_step(oracle, arguments, generator, training=True)
-        asked = oracle.asking(step)
-        first, second = asked.eager(arguments), asked.eager(arguments, going_on=True)
-        for (where, left), (_, right) in zip(
-            compare.leaves(first), compare.leaves(second), strict=True
-        ):
-            if isinstance(left, torch.Tensor) and not torch.allclose(
+        asked, packing = oracle.asking(step), oracle.asking(replace(step, packed=True))
+        first = asked.eager(arguments)
+        if _differs_at(first, packing.eager(arguments, going_on=True)) is None:
+            continue
+        where = _differs_at(first, asked.eager(arguments, going_on=True))
+        if where is not None:
+            names = dropouts_in(oracle.module)
+            raise ProblemError(
+                f"--train: in training mode the module does not give the same twice "
+                f"({spoken(where)}, set {source.name!r}), and randomness such as dropout "
+                f"cannot be compared{f': {names}' if names else ''}; set its probability to 0, take a part without it, or "
+                f"leave --train out"
+            )
+        oracle.may_pack = False
+
+
+def _differs_at(first: Any, second: Any) -> str | None:
+    """The first place at which two answers are not the same; None: they are the same."""
+    pairs = zip(compare.leaves(first), compare.leaves(second), strict=True)
+    return next(
+        (
+            where
+            for (where, left), (_, right) in pairs
+            if isinstance(left, torch.Tensor)
+            and not torch.allclose(
                 parts_first(left).double(),
                 parts_first(right).double(),
                 rtol=1e-3,
                 atol=1e-5,
                 equal_nan=True,
-            ):
-                names = dropouts_in(oracle.module)
-                raise ProblemError(
-                    f"--train: in training mode the module does not give the same twice "
-                    f"({spoken(where)}, set {source.name!r}), and randomness such as dropout "
-                    f"cannot be compared{f': {names}' if names else ''}; set its probability to 0, take a part without it, or "
-                    f"leave --train out"
-                )
+            )
+        ),
+        None,
+    )
 
 
 def dropouts_in(module: torch.nn.Module) -> str:
@@ -234,14 +254,16 @@ def _of_source(
                 continue
         flips, packed = secrets.choice((True, False)), secrets.choice((True, False))
         # Here all that learns is asked for; a step that asks for little may need nothing of what is packed.
-        step = replace(step, watched=True, flips=flips, packed=at > 0 and packed)
+        packed = at > 0 and packed and oracle.may_pack
+        step = replace(step, watched=True, flips=flips, packed=packed)
         sizes = scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, name, arguments, sizes, generator)
         yield replace(trial, step=step, compared=replace(trial.compared, moved=moved))
     for alone in range(_ALONE):
         arguments = draw(source, constant=constant)
         step = step_alone(oracle, arguments, kinds, generator, structures)
-        step, sizes = replace(step, watched=True, packed=not alone), scaled(scale, step)
+        packed = not alone and oracle.may_pack
+        step, sizes = replace(step, watched=True, packed=packed), scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, "natural", arguments, sizes, generator)
         yield replace(trial, step=step)
     # Also the forward in training mode without gradients.

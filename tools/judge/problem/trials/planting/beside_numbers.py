@@ -14,35 +14,48 @@ from kernelagent.tools.judge.problem.trials.planting.patterns import Draw, below
 
 _SPREAD = 0.25
 """Of a row of one sign, relative to its mean: enough for its variance to be known."""
-_KEPT = 4
-"""One row in so many stays as it was drawn."""
+_KEPT, _LEAST_KEPT = 4, 16
+"""One row in so many stays as it was drawn; where there is no room for all numbers otherwise, one in so many."""
+_FORMS = 3
+"""Mean, sum, one element."""
 _EVERY = 8
 """One element in so many is planted by each relation of two inputs."""
 
 
-def numbers_between(known: Sequence[float], least: float, most: float, draw: Draw) -> list[float]:
-    """The numbers from `least` to `most`, and two between each two neighbours: by size, and by distance."""
+def numbers_between(
+    known: Sequence[float], least: float, most: float, draw: Draw, *, signs: bool
+) -> list[float]:
+    """The numbers from `least` to `most`, and two between each two neighbours: by size, and by distance.
+
+    `signs`: of either sign, and of the two between neighbours one of each, so that no band is without both.
+    """
     edges = sorted({n for n in known if least <= n <= most} | {least, most})
     share = torch.rand(2, len(edges), generator=draw, dtype=torch.float64).tolist()
-    result = edges[1:-1]
-    for low, high, by_size, by_distance in zip(edges, edges[1:], *share, strict=False):
-        result += [low * (high / low) ** by_size, low + (high - low) * by_distance]
+    drawn = (1 - 2 * torch.randint(2, (2, len(edges)), generator=draw)).tolist()
+    of_numbers, of_pairs = drawn if signs else [[1] * len(edges)] * 2
+    result = [sign * number for sign, number in zip(of_numbers, edges[1:-1], strict=False)]
+    other = -1 if signs else 1
+    for low, high, by_size, by_distance, sign in zip(
+        edges, edges[1:], *share, of_pairs, strict=False
+    ):
+        result += [
+            sign * low * (high / low) ** by_size,
+            other * sign * (low + (high - low) * by_distance),
+        ]
     return result
 
 
-def rows_about(
-    values: torch.Tensor, numbers: Sequence[float], draw: Draw, *, signs: bool
-) -> torch.Tensor:
-    """Rows whose mean, sum or one element is one of the numbers, in turn; `signs`: of either sign."""
+def rows_about(values: torch.Tensor, numbers: Sequence[float], draw: Draw) -> torch.Tensor:
+    """Rows whose mean, sum or one element is one of the numbers, in turn."""
     rows = values.reshape(-1, values.shape[-1]).clone()
     order = torch.randperm(len(rows), generator=draw)
-    chosen = order[: max(1, len(rows) - len(rows) // _KEPT)]
-    at = torch.arange(len(chosen)) + below(3 * len(numbers), draw)
+    room = len(rows) - (len(rows) + _LEAST_KEPT - 1) // _LEAST_KEPT
+    most = max(len(rows) - len(rows) // _KEPT, min(_FORMS * len(numbers), room))
+    chosen = order[: max(1, most)]
+    at = torch.arange(len(chosen)) + below(_FORMS * len(numbers), draw)
     mixed = torch.tensor(numbers, dtype=torch.float64)
     mixed = mixed[torch.randperm(len(numbers), generator=draw)]
-    size, form = mixed[at % len(numbers)], at // len(numbers) % 3
-    if signs:
-        size = size * (1 - 2 * torch.randint(2, size.shape, generator=draw))
+    size, form = mixed[at % len(numbers)], at // len(numbers) % _FORMS
     size, form = size[:, None].to(rows), form[:, None].to(rows.device)
     noise = torch.randn(len(chosen), rows.shape[1], generator=draw).clamp(-3, 3).to(rows)
     about = 1 + _SPREAD * (noise - noise.mean(-1, keepdim=True))

@@ -175,10 +175,10 @@ class Reach:
 
     def _beside_numbers(self, tensor: torch.Tensor, domain: Domain) -> torch.Tensor:
         """Rows whose mean, sum or one element is a number of the sources or lies between two."""
-        numbers = self._numbers_in_reach(tensor, domain)
         signs = domain.kind != "positive" and (self.freedom == "any" or not domain.nonnegative)
+        numbers = self._numbers_in_reach(tensor, domain, signs=signs)
         wide = flattened(tensor).reshape(tensor.shape)
-        values = rows_about(wide, numbers, self.generator, signs=signs)
+        values = rows_about(wide, numbers, self.generator)
         if domain.kind == "positive":
             values = values.abs() + domain.low / 8
         elif self.freedom != "any" and domain.nonnegative:
@@ -187,10 +187,12 @@ class Reach:
             values = values.clamp(domain.low, domain.high)
         return shaped_like(values, tensor, domain)
 
-    def _numbers_in_reach(self, tensor: torch.Tensor, domain: Domain) -> list[float]:
+    def _numbers_in_reach(
+        self, tensor: torch.Tensor, domain: Domain, *, signs: bool
+    ) -> list[float]:
         scale = domain.scale or 1.0
         most = min(self.cap * scale, torch.finfo(tensor.dtype).max / 1e3)
-        return numbers_between(self.literals.values, scale / 1e3, most, self.generator)
+        return numbers_between(self.literals.values, scale / 1e3, most, self.generator, signs=signs)
 
     def pairs(self, tensors: Tensors, natural: Tensors) -> dict[str, torch.Tensor]:
         """Of two inputs of one shape the second, planted so that both together make one of the numbers."""
@@ -201,7 +203,7 @@ class Reach:
             first = by_form.setdefault((tensor.shape, tensor.dtype), name)
             domain = observe(natural[name])
             if first != name and domain.kind == "real" and self.freedom == "any":
-                numbers = self._numbers_in_reach(tensor, domain)
+                numbers = self._numbers_in_reach(tensor, domain, signs=True)
                 left, right = (flattened(t).reshape(t.shape) for t in (tensors[first], tensor))
                 made = pairs_about(left, right, numbers, self.generator)
                 return {name: laid_out_like(shaped_like(made, tensor, domain), tensor)}
