@@ -157,7 +157,7 @@ def before_and_after(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
         chart = Chart(bars_svg(bars, title=title), f"{title}\n{bars_text(bars)}")
     accepted = [turn for turn in state.history.turns if turn.accepted and turn.evaluation]
     first = accepted[0] if accepted else None
-    least_sentence = None if least is None else Paragraph(_least(least))
+    least_sentence = None if least is None else Paragraph(_least(least, winner))
     if first is None or first.index == state.winner_turn or first.evaluation is None:
         return present(chart, least_sentence)
     before = first.evaluation
@@ -186,19 +186,26 @@ def _headroom(winner: Evaluation) -> dict[str, Any] | None:
 def headroom_words(winner: Evaluation) -> str | None:
     """What could still be gained, and what binds; None where the judge did not work it out."""
     facts = _headroom(winner)
-    return None if facts is None else _least(facts)
+    return None if facts is None else _least(facts, winner)
 
 
-def _least(facts: Mapping[str, Any]) -> str:
+def _least(facts: Mapping[str, Any], winner: Evaluation) -> str:
     text = (
         f"The least this problem needs on this device is {facts['least_us']:.4g} µs a call (input set "
         f"{facts['input_set']}; {with_prefix(facts['fewest_bytes'], 'B')} have to move; what binds "
         f"is {BOUNDS.get(facts['binds'], facts['binds'])}; ceilings: {facts['ceilings']}). "
     )
-    return text + (
+    text += (
         f"The emitted module attains {facts['attained']:.0%} of the possible speed; at most "
         f"{facts['left']:.0%} of its time could still be saved."
     )
+    compiled = None if winner.estimate is None else winner.estimate.compile
+    if facts["binds"] == "launch" and compiled is not None and compiled.value < facts["least_us"]:
+        text += (
+            f" That is with a launch by `triton.jit`; the code of torch.compile launches in less time, and its "
+            f"estimate of {compiled.value:.4g} µs lies below."
+        )
+    return text
 
 
 def _bars(winner: Evaluation) -> list[Bar]:
@@ -207,8 +214,10 @@ def _bars(winner: Evaluation) -> list[Bar]:
         times = [("eager", t.eager_us, 1), ("torch.compile", t.compile_us, 2)]
         times.append(("emitted module", t.candidate_us, 0))
     elif winner.estimate is not None:
-        times = [("eager", winner.estimate.eager_us, 1)]
-        times.append(("emitted module", winner.estimate.candidate_us, 0))
+        e = winner.estimate
+        times = [("eager", e.eager_us, 1)]
+        times.append(("torch.compile", None if e.compile is None else e.compile.value, 2))
+        times.append(("emitted module", e.candidate_us, 0))
     else:
         times = []
     return [Bar(name, us, f"{us:.4g} µs", hue) for name, us, hue in times if us is not None]

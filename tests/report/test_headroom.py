@@ -1,7 +1,14 @@
 from __future__ import annotations
 
-from kernelagent.domain.evaluation import HeadroomFacts
+from dataclasses import replace
+
+import pytest
+
+from kernelagent.domain.estimated import Estimated
+from kernelagent.domain.evaluation import Estimate, HeadroomFacts
+from kernelagent.report.evidence import headroom_words
 from kernelagent.report.headroom import headroom_rows
+from tests.evaluations import accepted
 
 
 def test_what_could_be_gained_is_said_in_words_with_units() -> None:
@@ -25,3 +32,19 @@ def test_a_problem_without_products_has_no_row_of_them_and_measured_ceilings_are
     assert "has to multiply" not in rows
     assert rows["what binds it"] == "the cost of a launch"
     assert rows["ceilings"] == "the device's, measured here"
+
+
+@pytest.mark.parametrize(
+    ("binds", "compiled_us", "told"),
+    [("launch", 15.2, True), ("launch", 25.0, False), ("dram", 15.2, False)],
+)
+def test_a_least_time_above_torch_compiles_estimate_says_whose_launch_is_in_it(
+    binds: str, compiled_us: float, *, told: bool
+) -> None:
+    compiled = Estimated(compiled_us, compiled_us / 2, compiled_us * 2)
+    estimate = Estimate(20.4, 155.0, "launch", 7.6, "", compile=compiled)
+    facts = HeadroomFacts("default", 298_000, {}, 20.38, binds, 1.0, 0.0)  # type: ignore[arg-type]
+    words = headroom_words(replace(accepted(7.6), estimate=estimate, headroom=facts))
+    assert words is not None
+    assert ("That is with a launch by `triton.jit`" in words) is told
+    assert (f"its estimate of {compiled_us} µs lies below" in words) is told
