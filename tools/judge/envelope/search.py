@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +68,8 @@ class Widened:
                 f"written for the given input sizes alone: it raised on each other that was tried "
                 f"({_BETWEEN.join(self.refused)}), and the original answers there"
             )
-        parts = [f"neighbouring inputs verified and admitted: {_BETWEEN.join(names) or 'none'}"]
+        listed = _BETWEEN.join(_grouped(names)) or "none"
+        parts = [f"neighbouring inputs verified and admitted: {listed}"]
         if self.in_full is not None:
             parts.append(f"One of them was drawn and judged in full: {self.in_full}")
         if self.refused:
@@ -77,6 +78,21 @@ class Widened:
         if self.out_of_time:
             parts.append(OUT_OF_TIME)
         return ". ".join(parts)
+
+
+def _grouped(names: Sequence[str]) -> list[str]:
+    """Those that differ in one number alone are one: `default with x.shape[0] = 1, 7, 33`."""
+    numbers: dict[str, list[int]] = {}
+    for name in names:
+        what, _, last = name.rpartition(" = ")
+        if what and last.isdecimal():
+            numbers.setdefault(what, []).append(int(last))
+        else:
+            numbers[name] = []
+    return [
+        f"{what} = {', '.join(map(str, sorted(values)))}" if values else what
+        for what, values in numbers.items()
+    ]
 
 
 def widen(

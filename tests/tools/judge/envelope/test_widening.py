@@ -10,6 +10,7 @@ import torch
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.envelope.neighbours import neighbours
+from kernelagent.tools.judge.envelope.search import Widened
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.sandbox.spawn import ForkServer
@@ -130,3 +131,11 @@ def test_without_time_nothing_is_admitted_and_that_is_said(judge: Judge) -> None
     wider = judge.widen(source, evaluation, 0.0)
     assert wider.envelope == evaluation.envelope
     assert "the time for it ran out" in wider.disclosures[-1].message
+
+
+def test_sizes_that_were_admitted_are_listed_once_by_number():
+    names = ["default with x.shape[0] = 33", "default in float16", "default with x.shape[0] = 7"]
+    widened = Widened(admitted=[{"name": name} for name in names])
+    assert widened.said() == (
+        "neighbouring inputs verified and admitted: default with x.shape[0] = 7, 33; default in float16"
+    )
