@@ -2,7 +2,8 @@
 
 Where a floating point number does not fit into an integer, C leaves undefined what comes out. A GPU ends at the
 nearest integer that there is, and NaN becomes 0, or the lowest 64-bit integer (PTX ISA, `cvt`). Factors of
-fp32 convolutions are rounded to tf32 by cuDNN unless `torch.backends.cudnn.allow_tf32` is off.
+fp32 convolutions are rounded to tf32 by cuDNN unless `torch.backends.cudnn.allow_tf32` is off. Integers have histograms
+there, which models with experts ask for where they run on a GPU.
 """
 
 from __future__ import annotations
@@ -51,6 +52,15 @@ def end_at_the_nearest(
     values = np.where(np.isnan(given), _OF_NAN[result.dtype], nearest)
     written = result.detach().numpy()
     written[~fits] = values[~fits]
+
+
+def histogram(func: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """`torch.histc`, of integers as well: exact below 2**53, where float64 has all of them."""
+    values = args[0] if args else named.get("input")
+    if not _has_numbers(values) or values.dtype.is_floating_point or "out" in named:
+        return func(*args, **named)
+    rest = {key: value for key, value in named.items() if key != "input"}
+    return func(values.double(), *args[1:], **rest).to(values.dtype)
 
 
 def rounded_as_by_cudnn(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -18,7 +18,11 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from kernelagent.tools.virtual.compiled.compiling import MAX_THREADS, SHARED_BYTES
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
-from kernelagent.tools.virtual.device.conversions import end_at_the_nearest, rounded_as_by_cudnn
+from kernelagent.tools.virtual.device.conversions import (
+    end_at_the_nearest,
+    histogram,
+    rounded_as_by_cudnn,
+)
 from kernelagent.tools.virtual.device.overlapping import require_no_overlap
 from kernelagent.tools.virtual.device.repeated_indices import WRITES
 from kernelagent.tools.virtual.device.storages.addresses import DATA_POINTERS
@@ -160,7 +164,8 @@ class _Claiming(_Kept):
         args, named = WRITES.ordered(name, args, named)
         if self._rounds:
             args = rounded_as_by_cudnn(name, args)
-        result = func(*args, **named)
+        there = name == "histc" and not any(map(HOST_TENSORS.holds, args))
+        result = histogram(func, args, named) if there else func(*args, **named)
         for observe in _OBSERVERS:
             observe(name, (args, named), result)
         end_at_the_nearest(name, args, result, HOST_TENSORS.holds)

@@ -126,3 +126,30 @@ def test_copies_of_what_is_left_are_nobodys_else() -> None:
     assert not copy.requires_grad
     assert copy is not module.part.loss
     SEEN.clear()
+
+
+class _PutsAnotherPart(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = torch.nn.Sequential(torch.nn.Linear(4, 4))
+        self.kind = "sparse"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.kind == "sparse":
+            self.kind = "full"
+            self.part = torch.nn.Sequential(self.part[0], torch.nn.Dropout(0.1))
+        result: torch.Tensor = self.part.eval()(x)
+        return result
+
+
+def test_a_part_that_a_forward_has_put_in_anothers_place_is_taken_out_again() -> None:
+    module = _PutsAnotherPart()
+    first = module.part
+    before = Attributes.of(module)
+    for _ in range(2):
+        module(torch.ones(2, 4))
+        assert len(module.part) == 2
+        before.restore(module)
+        assert module.part is first
+        assert module.kind == "sparse"
+        assert "Dropout" not in repr(module)

@@ -82,3 +82,11 @@ def test_infinities_and_nan_stay_as_they_are():
     assert found[0, 0, 0] == 1
     assert found[0, 0, 1].isinf()
     assert found[0, 0, 2].isnan()
+
+
+def test_integers_have_histograms_as_on_a_gpu():
+    with pretending_cuda("sm_90"):
+        experts = torch.tensor([0, 1, 1, 3, 3, 3, 9], dtype=torch.int32, device="cuda")
+        counts = torch.histc(experts, bins=4, min=0, max=3)
+    assert counts.dtype == torch.int32
+    assert counts.tolist() == [1, 2, 0, 3]

@@ -48,6 +48,8 @@ class Attributes:
 
     `torch.nn.LSTM` keeps its parameters in a list besides; copies in their place would never learn.
     """
+    parts: tuple[tuple[torch.nn.Module, Mapping[str, torch.nn.Module | None]], ...] = ()
+    """Each module in it, and what it consists of: a forward may put others there, as BigBird's does for short texts."""
 
     @classmethod
     def of(cls, module: torch.nn.Module) -> Attributes:
@@ -61,7 +63,8 @@ class Attributes:
                 kept[name] = _Kept(value, _copied(value))
             else:
                 others.add(name)
-        return cls(kept, frozenset(others))
+        parts = tuple((part, dict(part._modules)) for part in module.modules())
+        return cls(kept, frozenset(others), parts)
 
     def was(self, name: str, value: Any) -> bool:
         """Whether it held this under this name."""
@@ -84,6 +87,10 @@ class Attributes:
 
     def restore(self, module: torch.nn.Module) -> None:
         """Put back what was there, and take away what was not."""
+        for part, inside in self.parts:
+            if part._modules != inside:
+                part._modules.clear()
+                part._modules.update(inside)
         for name, place in list(_places(module)):
             kept, value = self.kept.get(name), place.holder[place.key]
             if self._is_untouched(name, value):
