@@ -56,7 +56,7 @@ def end_at_the_nearest(
 
 def histogram(func: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """`torch.histc`, of integers as well: exact below 2**53, where float64 has all of them."""
-    values = args[0] if args else named.get("input")
+    values: Any = args[0] if args else named.get("input")
     if not _has_numbers(values) or values.dtype.is_floating_point or "out" in named:
         return func(*args, **named)
     rest = {key: value for key, value in named.items() if key != "input"}
