@@ -11,6 +11,7 @@ import torch
 from kernelagent.tools.calls.complex_numbers import parts_first
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.lasting_answers import Lasting, lasting
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals, literals_of
 from kernelagent.tools.judge.problem.trials.planting.planted import (
     Planted,
@@ -505,3 +506,24 @@ def test_weights_that_may_be_decays_are_neither_zero_nor_negative():
         every, alone = patterned_weights(weights, ["w", "v"], seeded(seed), seed)
         assert bool((every["w"] > 0).all())
         assert bool((alone["w"] > 0).all())
+
+
+def _reach_back(x):
+    """Differences of a running sum, as decays have them: all of its tail are the sum of the same numbers."""
+    total = torch.cumsum(-torch.exp(x), -1)
+    return torch.exp(total[..., -1:] - total) * x.relu()
+
+
+@pytest.mark.parametrize(("size", "lasts"), [(1.0, True), (60.0, False)])
+def test_inputs_whose_answer_one_rounding_makes_no_number_are_no_probe(size, lasts):
+    x = torch.cat([torch.randn(8, 8, generator=seeded()), torch.full((8, 56), -200.0)], -1)
+    x[0, 0] = size
+
+    def exact(tensors, steps=_AS_THEY_ARE):
+        with steps:
+            return _reach_back(tensors["x"].double())
+
+    outcome = lasting(
+        {"x": x}, seeded(), lambda t: _reach_back(t["x"]), exact, scales={"output": 1.0}
+    )
+    assert isinstance(outcome, Lasting) is lasts, outcome

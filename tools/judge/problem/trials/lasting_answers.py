@@ -135,12 +135,12 @@ def _rounded(
 
 
 def _further(first: Any, other: Any, right: Any) -> Any:
-    """Each element of the answer that is further from the right one."""
+    """Each element of the answer that is further from the right one: what is no number is furthest."""
 
     def chosen(a: Any, b: Any, exact: Any) -> Any:
         if not isinstance(exact, torch.Tensor) or not exact.is_floating_point():
             return a
-        return torch.where((b - exact).abs() > (a - exact).abs(), b, a)
+        return torch.where(b.isnan() | ((b - exact).abs() > (a - exact).abs()), b, a)
 
     return tree_map(chosen, first, other, right)
 
@@ -154,6 +154,8 @@ def is_known(answer: Any, right: Any, typed: Any, scales: Mapping[str, float]) -
             continue
         known = exact[name].to(torch.float64)
         off = torch.where(known.isfinite(), leaf.to(torch.float64) - known, 0.0)
+        if bool(off.isnan().any()):
+            return False
         error, size = region_norms(off, like.shape), region_norms(known, like.shape)
         share = max(_ILL, _ILL_UNITS * unit_roundoff(like.dtype))
         floor = share * 1e-3 * scales.get(name, 0.0)
