@@ -116,14 +116,15 @@ def _interval(value: Mapping[str, float] | None) -> tuple[float, float, float] |
 
 
 def _text_of(report: Mapping[str, Any], kernel: str) -> str:
-    """The text of one kernel of the best candidate."""
+    """The text of one kernel of the best candidate; of the latest that has it where none was written."""
     best = report["best_turn"]
-    file = next(Path(report["folder"], "candidates").glob(f"{best:03d}-*.py"))
-    source = file.read_text(encoding="utf-8")
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == kernel:
-            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-            return "\n".join(source.splitlines()[first - 1 : node.end_lineno])
+    files = sorted(Path(report["folder"], "candidates").glob("*.py"), reverse=True)
+    for file in files if best is None else [f for f in files if f.name.startswith(f"{best:03d}-")]:
+        source = file.read_text(encoding="utf-8")
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef) and node.name == kernel:
+                first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+                return "\n".join(source.splitlines()[first - 1 : node.end_lineno])
     return ""
 
 
