@@ -118,8 +118,8 @@ def _interval(value: Mapping[str, float] | None) -> tuple[float, float, float] |
 def _text_of(report: Mapping[str, Any], kernel: str) -> str:
     """The text of one kernel of the best candidate; of the latest that has it where none was written."""
     best = report["best_turn"]
-    files = sorted(Path(report["folder"], "candidates").glob("*.py"), reverse=True)
-    for file in files if best is None else [f for f in files if f.name.startswith(f"{best:03d}-")]:
+    pattern = "*.py" if best is None else f"{best:03d}-*.py"
+    for file in sorted(Path(report["folder"], "candidates").glob(pattern), reverse=True):
         source = file.read_text(encoding="utf-8")
         for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef) and node.name == kernel:

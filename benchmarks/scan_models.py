@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.commit import head_of
+from benchmarks.gpu_first.record import table
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "scan_models"
@@ -114,28 +115,28 @@ def scanned(name: str, source: str, commit: str) -> Scanned:
     """One model, typed as a user types it."""
     began = time.perf_counter()
 
-    def told(outcome: str, text: str) -> Scanned:
-        words = " ".join(text.split()).replace("|", "/")
-        return Scanned(name, commit, outcome, words[:_LINE], time.perf_counter() - began)
+    def row(outcome: str, text: str) -> Scanned:
+        words = " ".join(text.split())[:_LINE]
+        return Scanned(name, commit, outcome, words, time.perf_counter() - began)
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.py"
         file.write_text(source, encoding="utf-8")
         built = _run([sys.executable, "-c", _BUILD, str(file), str(_LARGEST)], _BUILDING_S)
         if built is None or built.returncode:
-            return told("not built", "too slow" if built is None else _last(built.stderr))
+            return row("not built", "too slow" if built is None else _last(built.stderr))
         command = [sys.executable, "-m", "kernelagent", "scan", str(file), "--device", "virtual"]
         done = _run(command, _SCANNING_S)
     if done is None:
-        return told("fails", f"no answer in {_SCANNING_S} s")
+        return row("fails", f"no answer in {_SCANNING_S} s")
     if done.returncode == 2:
-        return told("refused", _last(done.stderr))
+        return row("refused", _last(done.stderr))
     if done.returncode or "Traceback" in done.stderr:
-        return told("fails", _last(done.stderr))
+        return row("fails", _last(done.stderr))
     proposed = [line for line in done.stdout.splitlines() if line.startswith("next: ")]
     if not proposed:
-        return told("no part", _last(done.stdout))
-    return told("proposes", proposed[0].partition("--submodule ")[2].partition(" ")[0])
+        return row("no part", _last(done.stdout))
+    return row("proposes", proposed[0].partition("--submodule ")[2].partition(" ")[0])
 
 
 def _run(command: list[str], seconds: float) -> subprocess.CompletedProcess[str] | None:
@@ -165,9 +166,10 @@ def page(rows: list[Scanned]) -> str:
         "`proposes`: it ends with the command that optimizes this part. `not built`: with these sizes the model itself",
         "refuses or is too large, which says nothing of `scan`.",
         "",
-        "| model | outcome | part, or what it said | commit | s |",
-        "|---|---|---|---|--:|",
-        *(f"| {r.name} | {r.outcome} | {r.text} | {r.commit} | {r.seconds:.0f} |" for r in rows),
+        *table(
+            ("model", "outcome", "part, or what it said", "commit", "s"),
+            [(r.name, r.outcome, r.text, r.commit, f"{r.seconds:.0f}") for r in rows],
+        ),
     ]
     return "\n".join(lines) + "\n"
 

@@ -35,16 +35,16 @@ def test_a_problem_without_products_has_no_row_of_them_and_measured_ceilings_are
 
 
 @pytest.mark.parametrize(
-    ("binds", "compiled_us", "told"),
+    ("binds", "compiled_us", "named"),
     [("launch", 15.2, True), ("launch", 25.0, False), ("dram", 15.2, False)],
 )
 def test_a_least_time_above_torch_compiles_estimate_says_whose_launch_is_in_it(
-    binds: str, compiled_us: float, *, told: bool
+    binds: str, compiled_us: float, *, named: bool
 ) -> None:
     compiled = Estimated(compiled_us, compiled_us / 2, compiled_us * 2)
     estimate = Estimate(20.4, 155.0, "launch", 7.6, "", compile=compiled)
     facts = HeadroomFacts("default", 298_000, {}, 20.38, binds, 1.0, 0.0)  # type: ignore[arg-type]
     words = headroom_words(replace(accepted(7.6), estimate=estimate, headroom=facts))
     assert words is not None
-    assert ("That is with a launch by `triton.jit`" in words) is told
-    assert (f"its estimate of {compiled_us} µs lies below" in words) is told
+    assert ("That is with a launch by `triton.jit`" in words) is named
+    assert (f"its estimate of {compiled_us} µs lies below" in words) is named

@@ -31,18 +31,16 @@ def numbers_between(
     """
     edges = sorted({n for n in known if least <= n <= most} | {least, most})
     share = torch.rand(2, len(edges), generator=draw, dtype=torch.float64).tolist()
-    drawn = (1 - 2 * torch.randint(2, (2, len(edges)), generator=draw)).tolist()
-    of_numbers, of_pairs = drawn if signs else [[1] * len(edges)] * 2
+    of_numbers, of_pairs = (1 - 2 * torch.randint(2, (2, len(edges)), generator=draw)).tolist()
     result = [sign * number for sign, number in zip(of_numbers, edges[1:-1], strict=False)]
-    other = -1 if signs else 1
     for low, high, by_size, by_distance, sign in zip(
         edges, edges[1:], *share, of_pairs, strict=False
     ):
         result += [
             sign * low * (high / low) ** by_size,
-            other * sign * (low + (high - low) * by_distance),
+            -sign * (low + (high - low) * by_distance),
         ]
-    return result
+    return result if signs else [abs(number) for number in result]
 
 
 def rows_about(values: torch.Tensor, numbers: Sequence[float], draw: Draw) -> torch.Tensor:
