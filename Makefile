@@ -4,6 +4,8 @@ BIN := .venv/bin
 # Three workers on two cores, as many tests wait; a file's tests in one of them (tests/lanes.py has the
 # exceptions and the order). Warnings of modules that a test has made cannot be sent from a worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder -p no:warnings
+# A test that hangs ends as a failed one with its stack; the slowest takes half a minute on a quiet machine.
+SHORT := $(SIDE_BY_SIDE) -m "not long and not soak and not gpu" --timeout 900
 # The bytecode of a thousand files is kept, whatever the environment says: tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 PINNED := pyproject.toml constraints.txt .ci/environment.py
@@ -19,15 +21,15 @@ test: .venv/installed-dev
 	@$(MAKE) --no-print-directory --jobs 2 check short
 
 short: .venv/installed-dev
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not long and not soak and not gpu"
+	$(BIN)/pytest $(SHORT)
 
 # The checks, and the tests that the changed files need (since HEAD, or `make quick BASE=main`).
 quick: check
 	@tests=$$($(BIN)/python .ci/changed_tests.py $(BASE)); if [ -z "$$tests" ]; then echo "no test mirrors what has changed"; \
-	    else $(BIN)/pytest $(SIDE_BY_SIDE) -m "not long and not soak and not gpu" $$tests; fi
+	    else $(BIN)/pytest $(SHORT) $$tests; fi
 
 slowest: .venv/installed-dev
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not long and not soak and not gpu" --durations 20 --durations-min 0.5
+	$(BIN)/pytest $(SHORT) --durations 20 --durations-min 0.5
 
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .

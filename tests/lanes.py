@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 USUAL_EXAMPLES = 100
 TOGETHER = (
@@ -133,7 +134,35 @@ def rank(item: pytest.Item) -> int:
 
 
 class Units(LoadFileScheduling):
-    """The tests of a file, or of an entry of `TOGETHER`, go to one worker."""
+    """The tests of a file, or of an entry of `TOGETHER`, go to one worker.
+
+    When a worker dies, the one that takes its place gets what was left of its units, without the test that it died of.
+    xdist 3.8 sends it all that the dead one ever had; at the end of a lane nobody then ends (its issues 1323, 1327 and 1378).
+    """
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Returns the test that the worker died of; None where it had none to do."""
+        units = self.assigned_work.pop(node)
+        left = {
+            scope: [test for test, done in tests.items() if not done]
+            for scope, tests in units.items()
+        }
+        died_of = next((test for tests in left.values() for test in tests), None)
+        if died_of is None:
+            return None
+        for scope, tests in left.items():
+            waiting = {test: False for test in tests if test != died_of}
+            if waiting:
+                self.workqueue[scope] = waiting
+        for other in self.nodes:
+            self._reschedule(other)
+        return died_of
+
+    def schedule(self) -> None:
+        """A worker begins with two units at least: of a single test it would wait for the next before it starts."""
+        super().schedule()
+        for node in self.nodes:
+            self._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:
         for prefixes in TOGETHER:

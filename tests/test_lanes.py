@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +75,37 @@ def test_in_some_draws_every_case_is_run_and_in_some_it_is_left_unless_it_is_alw
     assert cases_of(set.union(*draws), "test_one") == set("0123456")
     assert cases_of(set.intersection(*draws), "test_one") == set()
     assert "1" not in cases_of(set.union(*draws), "test_other")
+
+
+SCHEDULED = """
+from tests import lanes
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return lanes.Units(config, log)
+"""
+FILES = {
+    "test_before.py": "def test_one(): pass\ndef test_two(): pass\n",
+    "test_dies.py": "import os\ndef test_dies(): os._exit(1)\ndef test_after(): pass\n",
+    "test_alone.py": "def test_alone(): pass\n",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_that_dies_is_one_failed_test_and_all_others_are_run_once(
+    workers: int, tmp_path: Path
+) -> None:
+    for name, text in {"conftest.py": SCHEDULED, **FILES}.items():
+        (tmp_path / name).write_text(text)
+    distributed = f"-n {workers} --dist loadfile --no-loadscope-reorder -q -p no:cacheprovider"
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *distributed.split(), "."],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "1 failed, 4 passed" in ended.stdout
+    assert "test_dies.py::test_dies" in ended.stdout
