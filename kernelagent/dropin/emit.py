@@ -42,6 +42,7 @@ from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.replies.parsing import parse, parse_expression
+from kernelagent.dropin import own_builtins
 from kernelagent.dropin.header import Certificate, header
 from kernelagent.dropin.lines import moved
 from kernelagent.dropin.parts import blocks_for, dropin_text
@@ -290,7 +291,7 @@ def _dropin_names(blocks: frozenset[str]) -> tuple[str, ...]:
 
 
 def _dropin_text(candidate: ast.Module, envelope: dict[str, Any]) -> tuple[str, str]:
-    """The guard's imports and its code; private names that the candidate defines, too, become `_dropin…`."""
+    """The guard's imports and its code; private names and builtins that the candidate defines, too, become `_dropin…`."""
     blocks = blocks_for(envelope, candidate)
     text = dropin_text(blocks)
     taken = bound_names(candidate)
@@ -299,7 +300,13 @@ def _dropin_text(candidate: ast.Module, envelope: dict[str, Any]) -> tuple[str, 
             continue
         if not name.startswith("_") or name == "_construct":
             raise UsageError(_needed_twice(taken[name], name))
+        if f"_dropin{name}" in taken:
+            raise UsageError(_needed_twice(taken[f"_dropin{name}"], f"_dropin{name}"))
         text = re.sub(rf"(?<![\w.]){name}\b", f"_dropin{name}", text)
+    for name in ("super", own_builtins.OWN):
+        if name in taken:
+            raise UsageError(_needed_twice(taken[name], name))
+    text = own_builtins.with_own(text, own_builtins.bound_by(candidate, taken, text))
     imports, _, rest = text.partition("\n\n\n")
     return f"{imports}\n", rest
 

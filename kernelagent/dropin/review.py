@@ -210,6 +210,10 @@ def bound_names(tree: ast.Module) -> dict[str, int]:
                     bind((alias.asname or alias.name).split(".")[0], node.lineno)
             case ast.Name(ctx=ast.Store()) if top:
                 bind(node.id, node.lineno)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) if top:
+                bind(name, node.lineno)
+            case ast.MatchMapping(rest=str(name)) if top:
+                bind(name, node.lineno)
             case ast.Global():
                 for name in node.names:
                     bind(name, node.lineno)

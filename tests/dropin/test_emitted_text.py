@@ -12,7 +12,9 @@ import torch
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Evaluation, InputSetResult, Reason
+from kernelagent.dropin import own_builtins
 from kernelagent.dropin.emit import emit_module
+from kernelagent.dropin.parts import dropin_text
 from kernelagent.storage.output_file import MARKER
 from tests.dropin.emitted import (
     CANDIDATE,
@@ -131,6 +133,61 @@ def test_a_public_name_taken_by_the_candidate_is_refused_with_its_line() -> None
     source = "def optimized(x):\n    return x\n\n\n" + CANDIDATE.split("annotations\n", 1)[1]
     with pytest.raises(UsageError, match="line 1 of the candidate defines optimized"):
         text_for(source)
+
+
+LIES = """
+
+
+def any(questions):
+    return False
+
+
+def len(nest):
+    return 0
+
+
+def isinstance(value, kind):
+    return True
+"""
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        LIES,
+        "\n\nglobals().update(any=lambda _: False, len=lambda _: 0, isinstance=lambda *_: True)\n",
+    ],
+    ids=["by name", "by computed names"],
+)
+def test_a_builtin_that_the_candidate_binds_is_not_the_guards(binding: str, tmp_path: Path) -> None:
+    emitted = imported(text_for(CANDIDATE + binding), tmp_path)
+    block = Block().eval()
+    dropin = emitted.optimized(block)
+    x, wider = torch.randn(4, 8), torch.randn(5, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(dropin(x), block(x))
+        assert emitted.CALLS == [1]
+        with pytest.warns(emitted.OutsideEnvelopeWarning):
+            torch.testing.assert_close(dropin(wider), block(wider))
+    assert emitted.CALLS == [1]
+
+
+def test_all_builtins_of_the_drop_in_can_be_read_from_their_module() -> None:
+    text = dropin_text()
+    names = own_builtins.bound_by(ast.parse("from torch import *"), (), text)
+    assert {"any", "len", "isinstance", "getattr", "min"} <= {*names}
+    read = {
+        n.id
+        for n in ast.walk(ast.parse(own_builtins.with_own(text, names)))
+        if isinstance(n, ast.Name)
+    }
+    assert not read & {*names}
+
+
+@pytest.mark.parametrize("name", ["super", "_dropin_builtins", "_dropin_Guard"])
+def test_a_name_that_the_drop_in_cannot_do_without_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}, a name the emitted file needs for itself"):
+        text_for(f"{CANDIDATE}\n\n_Guard = 1\n{name} = 1\n")
 
 
 def test_only_an_accepted_evaluation_with_an_envelope_is_emitted() -> None:

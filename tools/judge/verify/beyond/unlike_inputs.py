@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
+from kernelagent.tools.judge.problem.reference.reached import reached
 from kernelagent.tools.judge.problem.steps.upstreams import of_unlike_sizes
 from kernelagent.tools.judge.problem.trials.equal_elements import equal_elements
 from kernelagent.tools.judge.problem.trials.floors import at_floors, floors_of
@@ -16,6 +17,7 @@ from kernelagent.tools.judge.problem.trials.lone_elements import lone_changes, l
 from kernelagent.tools.judge.problem.trials.near_rows import near_rows
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
+from kernelagent.tools.judge.problem.trials.switches import begun_anew, switched
 from kernelagent.tools.judge.problem.trials.unlike import (
     Unlike,
     in_drawn_order,
@@ -24,6 +26,7 @@ from kernelagent.tools.judge.problem.trials.unlike import (
 )
 from kernelagent.tools.judge.problem.trials.unlike_buffers import larger_buffers
 from kernelagent.tools.judge.verify.beyond.asking import (
+    Asked,
     with_changed,
     without_end,
 )
@@ -50,6 +53,7 @@ class UnlikeInputs(UnlikeCalls):
         usual = share_nonfinite(self.context.oracle.eager(self._draw(source)))
         self._small(source)
         parts: tuple[Callable[[], None], ...] = (
+            partial(self._switches, source, usual),
             partial(self._inputs, source, usual),
             partial(self._other_integers.about, source, usual),
             partial(self._weights, source, usual),
@@ -81,6 +85,41 @@ class UnlikeInputs(UnlikeCalls):
             arguments = with_changed(drawn if item.other else self._draw(source), item.tensors)
             asked = self._ask(source, arguments, item.property, usual)
             self._note(source, item, asked, report)
+
+    def _switches(self, source: InputSource, usual: float) -> None:
+        """Several single numbers at a time, and states of which a part was begun anew."""
+        given = self.context.oracle.given_weights
+        drawn = self._draw(source)
+        inputs = named_tensors(drawn)
+        for values, tensors in switched({**given, **inputs}, self.generator):
+            own = {name: tensor for name, tensor in tensors.items() if name in given}
+            arguments = with_changed(
+                self._draw(source), {n: t for n, t in tensors.items() if n not in own}
+            )
+            asked = self._ask(source, arguments, "switches", usual, {**given, **own})
+            where = " and ".join(
+                f"{self._label(source, n)} is {value}" for n, value in values.items()
+            )
+            if self._differs("differs_on_switches", f"where {where}", asked):
+                break
+        natural = [self._draw(source) for _ in range(2)]
+        state, count = reached(self.context.oracle, given, natural, 1)
+        for back, weights in begun_anew(given, state, self.generator) if count else ():
+            asked = self._ask(source, self._draw(source), "state begun anew", usual, weights)
+            where = f"where {', '.join(back)} begin anew and other state stays as forwards left it"
+            if self._differs("differs_on_state_begun_anew", where, asked):
+                break
+
+    def _differs(self, code: str, where: str, asked: Asked | None) -> bool:
+        """Whether it does there, which is told."""
+        wrong = None if asked is None else asked.wrong
+        if asked is not None and wrong is not None:
+            self.findings.disclose(
+                code,
+                f"{where}, which no judged call has at once, the candidate's {asked.what} from your module's: {wrong:.200}",
+            )
+        stop_after(asked)
+        return wrong is not None
 
     def _weights(self, source: InputSource, usual: float) -> None:
         oracle = self.context.oracle
