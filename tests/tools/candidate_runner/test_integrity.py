@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 import torch
@@ -91,6 +92,23 @@ def test_an_environment_variable_is_a_setting(monkeypatch):
     failure = left_by(lambda: monkeypatch.setenv("KERNELAGENT_TEST", "1"))
     assert failure is not None
     assert "environment" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("silence", "is_seen"),
+    [
+        (lambda: warnings.simplefilter("ignore"), True),
+        (lambda: warnings.filterwarnings("ignore", ".*verified", UserWarning), True),
+        (lambda: warnings.filterwarnings("ignore", "a library's own", UserWarning), False),
+        (lambda: warnings.simplefilter("ignore", DeprecationWarning), False),
+    ],
+    ids=["all", "the emitted module's", "a library's own", "of another kind"],
+)
+def test_warnings_of_the_users_program_are_not_silenced(silence, is_seen):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        failure = left_by(silence)
+    assert (failure is not None and "which warnings are shown" in failure.message) is is_seen
 
 
 def test_drawing_random_numbers_is_seen_only_where_the_reference_draws_none():

@@ -13,10 +13,12 @@ import gc
 import importlib
 import os
 import random
+import re
 import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,6 +52,8 @@ relu gelu silu sigmoid tanh exp log sqrt rsqrt add.Tensor sub.Tensor mul.Tensor 
 mean.dim amax argmax max.dim topk sort cumsum where.self clone copy_ index.Tensor embedding gather
 scatter_add _to_copy cat scaled_dot_product_attention""".split()
 """Whose kernels in the dispatcher are compared."""
+_WARNED = "Model: outside what was verified"
+"""As an emitted module's warnings begin."""
 _OWN_THREADS = ("pt_",)
 """How the names of threads begin that torch's autograd starts at its first backward."""
 
@@ -118,10 +122,22 @@ def registered() -> dict[str, Any]:
             torch._C._autograd._top_saved_tensors_default_hooks(True) is None
         ),
         "anomaly detection": torch.is_anomaly_enabled(),
+        "which warnings are shown": _silenced(),
         "whether denormals are flushed to zero": bool(torch.full((1,), 1e-40).mul(1.0) == 0),
         "oneDNN": torch.backends.mkldnn.enabled,
         "the processors it may run on": frozenset(os.sched_getaffinity(0)),
     }  # fmt: skip
+
+
+def _silenced() -> tuple[Any, ...]:
+    """Filters that hide what an emitted module warns of; libraries have some for warnings of their own."""
+    return tuple(
+        (category, module and module.pattern, line)
+        for action, message, category, module, line in warnings.filters
+        if action == "ignore"
+        and issubclass(UserWarning, category)
+        and (message is None or re.match(message, _WARNED))
+    )
 
 
 def finders_of_the_candidate() -> tuple[int, ...]:

@@ -23,8 +23,10 @@ from kernelagent.tools.judge.problem.trials.size_conditions import Beside, sizes
 
 _PRIMES = (2, 3, 5, 7, 13, 17, 31, 37, 61, 67, 97, 127, 131, 251, 257, 509, 521, 1021, 1031)
 _BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
+_FEW = 7
+"""As many as a state or a window may hold: shorter than that, a call changes only a part of it."""
 _SIZES = 4
-"""Hidden sizes a dimension is tried at, in each judging."""
+"""Hidden sizes that the candidate's text asks for, in each judging."""
 _DECIDING = 6
 """Further ones that decide conditions in the candidate's text as none of those does."""
 _GROWTH = 2
@@ -130,7 +132,7 @@ def _together(
 
 
 def _sizes(item: Dynamic, chance: random.Random, literals: Literals, beside: Beside) -> list[int]:
-    """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size, the farthest.
+    """One, a few, a prime, a multiple of a block, a block's neighbour, one beyond the block that holds the known size, the farthest.
 
     Then those that decide what the candidate asks of sizes.
     """
@@ -140,8 +142,18 @@ def _sizes(item: Dynamic, chance: random.Random, literals: Literals, beside: Bes
     edges = [b + d for b in _BLOCKS for d in (-1, 1) if b + d <= most] or [usual + 1]
     # A block that was chosen for the known size is a power of two that holds it.
     beyond = min(1 << (usual - 1).bit_length(), most - 1) + 1
-    chosen = [1, chance.choice(primes), chance.choice(edges), chance.randint(beyond, most)]
-    hidden_ones = [size for size in dict.fromkeys(chosen) if size != usual][:_SIZES]
+    few = chance.randint(2, min(_FEW, most))
+    block = chance.choice([b for b in _BLOCKS if b <= most] or [most])
+    whole = block * chance.randint(1, most // block)
+    chosen = [
+        1,
+        few,
+        chance.choice(primes),
+        whole,
+        chance.choice(edges),
+        chance.randint(beyond, most),
+    ]
+    hidden_ones = [size for size in dict.fromkeys(chosen) if size != usual]
     farthest = [item.farthest] if item.farthest else []
     asked = _sizes_asked_for(literals, max(most, item.farthest), chance)
     known = [*hidden_ones, *farthest, *asked]

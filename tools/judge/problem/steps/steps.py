@@ -15,10 +15,16 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep, differentiable
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.steps.upstreams import Output, laid_out, size_of, structured
+from kernelagent.tools.judge.problem.steps.upstreams import (
+    NOT_DENSE,
+    Output,
+    laid_out,
+    size_of,
+    structured,
+)
 from kernelagent.tools.judge.problem.trials.inputs import meta_twin
 
-_SHAPES_OF_UPSTREAM = ("plain", "expanded", "transposed")
+_SHAPES_OF_UPSTREAM = ("plain", "expanded", "strided")
 _FURTHER = 6
 """Structured upstream gradients of one step in full, beside the three."""
 _FURTHER_BYTES = 64 << 20
@@ -270,7 +276,7 @@ def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _laid_out(gradient: torch.Tensor, shape: str) -> torch.Tensor:
-    """A gradient as `.sum()` sends it, or one that comes through a transposition."""
+    """A gradient as `.sum()` sends it, or one that comes through a transposition, a stack or a slice."""
     if shape == "expanded" and gradient.numel() > 1:
         return gradient.reshape(-1)[:1].reshape([1] * gradient.dim()).expand(gradient.shape)
-    return laid_out(gradient, shape) if shape == "transposed" else gradient
+    return laid_out(gradient, secrets.choice(NOT_DENSE)) if shape == "strided" else gradient

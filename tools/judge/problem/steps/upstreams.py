@@ -21,7 +21,8 @@ _LARGE, _LARGE_IN_HALF = 2.0**20, 2.0**5
 """What a loss is scaled by, once a scale has grown for a while, and what float16 has room for."""
 _TINY = 2.0**-60
 """Of a loss that is a mean over very many; squares of it are still normal numbers of float32."""
-_LAYOUTS = ("dense", "dense", "transposed", "gaps")
+NOT_DENSE = ("transposed", "exchanged", "stacked", "gaps")
+_LAYOUTS = ("dense", "dense", "dense", "dense", *NOT_DENSE)
 _SOME_LEFT_OUT = 3
 """Where there are several outputs, one in this many rows of upstream gradients has none for one of the outputs."""
 _ONE_PART = 6
@@ -265,9 +266,14 @@ def _laid_out(values: torch.Tensor, name: str, draw: Draw) -> torch.Tensor:
 
 
 def laid_out(values: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same values, dense or not."""
+    """The same values, dense or not; as another consumer of the result may send them."""
     if layout == "transposed" and values.dim() > 1:
         return values.transpose(0, -1).contiguous().transpose(0, -1)
+    if layout == "exchanged" and values.dim() > 2:
+        # Time first for one that goes on with batches: rows are whole, and lie in another order.
+        return values.transpose(0, 1).contiguous().transpose(0, 1)
+    if layout == "stacked" and values.dim():
+        return torch.stack([values, torch.zeros_like(values)], -1)[..., 0]
     if layout == "gaps" and values.dim() > 1:
         wide = torch.zeros(
             (*values.shape[:-1], values.shape[-1] + 3), dtype=values.dtype, device=values.device
