@@ -186,7 +186,8 @@ def training_rounds(
                 else:
                     dropped.append(made)
             if number == _HIDDEN_SIZES_IN:
-                others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
+                declared = dynamic.get(source.name, ())
+                others = hidden(source, declared, secrets.SystemRandom(), literals)
                 for other in others:
                     at_size = _of_source(
                         oracle,

@@ -14,6 +14,7 @@ import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.unlike import SIZED, Unlike, in_drawn_order, wide
+from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS
 
 _MOST_PAIRS = 3
 """Each costs two calls."""
@@ -49,8 +50,7 @@ def _pairs(
                 yield name, other, rows
     for name in order:
         for other, tensor in state.items():
-            near = tensor.dim() > 1 and _has_rows(tensor)
-            rows = _beside(natural[name], tensor, generator) if near else None
+            rows = _beside_state(natural[name], tensor, generator) if tensor.dim() > 1 else None
             if rows is not None:
                 yield name, other, rows
     for name in order:
@@ -58,6 +58,15 @@ def _pairs(
             values = wide(natural[name])
             # Each second row near the one before it: each of many is near to one of the same batch.
             yield name, "", values[..., torch.arange(values.shape[-2]) // 2 * 2, :]
+
+
+def _beside_state(
+    first: torch.Tensor, other: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor | None:
+    """Integers of a table are rows, too: what an input is when it is one of them makes the largest sums of codes."""
+    if other.dtype in INTEGERS and other.shape[-1] >= _FEWEST:
+        other = other.to(first.dtype)
+    return _beside(first, other, generator) if _has_rows(other) else None
 
 
 def _has_rows(tensor: torch.Tensor) -> bool:

@@ -39,6 +39,7 @@ REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError,
 _WIDEST = 4
 """Rows of `rowaffine` differ in scale by powers of two up to this one."""
 _SPIKE = 30.0
+_LEAST_BLOCK = 16
 _OVERFLOWING = 200.0
 """Its exponential is infinite in float32, so a softmax with the maximum of the wrong part overflows."""
 _ONE_TRUTH: dict[Freedom, tuple[bool, ...]] = {
@@ -286,15 +287,29 @@ def _with_spikes(
 
 
 def _places(row: torch.Tensor, columns: int, generator: torch.Generator) -> torch.Tensor:
-    """A column for each row: any one, but the last in two rows, the first in two, every fourth near the end."""
+    """A column for each row: any one, but the last in two rows, the first in two, every fourth near the end, every fourth
+    at the edge of a block."""
     device = generator.device
     anywhere = torch.randint(columns, (row.numel(),), generator=generator, device=device)
     near_the_end = columns - 1 - anywhere // 16
     at = torch.arange(row.numel(), device=device)
     places = torch.where(at % 4 == 0, near_the_end, anywhere)
+    places = torch.where(at % 4 == 2, _at_edges(row.numel(), columns, generator), places)
     places[:2] = columns - 1
     places[2:4] = 0
     return places.reshape(row.shape).to(row.device)
+
+
+def _at_edges(count: int, columns: int, generator: torch.Generator) -> torch.Tensor:
+    """Columns that begin or end a block of some power of two; any where there is no such block."""
+    device = generator.device
+    drawn = torch.rand((3, count), generator=generator, device=device)
+    if columns < 2 * _LEAST_BLOCK:
+        return (drawn[0] * columns).long()
+    kinds = (columns // _LEAST_BLOCK).bit_length()
+    block = _LEAST_BLOCK << (drawn[0] * kinds).long()
+    begins = block * (1 + (drawn[1] * torch.div(columns, block, rounding_mode="floor")).long())
+    return (begins - (drawn[2] < 0.5).long()).clamp_max(columns - 1)
 
 
 def _mean100(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:

@@ -29,8 +29,8 @@ _MOST_SIZED = 2
 _LARGER = 10.0
 _QUARTERS = 4
 """So many times single numbers are drawn, each time in another part of the range of sizes."""
-_OCTAVES = 13.0
-"""Magnitudes go up and down by so many powers of two: to about eight thousand times, and as far down."""
+_OCTAVES = 18.0
+"""Magnitudes go up and down by so many powers of two: to about 260,000 times, beyond float16's range, and as far down."""
 _FADES = 40.0
 """Along a dimension they fall by so many: what is kept of a loud beginning hides a quiet end."""
 _TINY = 1e-8

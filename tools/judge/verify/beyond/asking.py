@@ -15,8 +15,13 @@ from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.conditioning import noise_on_demand
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.one_trial import reference_by_name, state_tensors
+from kernelagent.tools.judge.problem.trials.one_trial import (
+    reference_by_name,
+    state_tensors,
+    trial_on,
+)
 from kernelagent.tools.judge.problem.trials.probes import (
     named_tensors,
     share_nonfinite,
@@ -29,6 +34,7 @@ from kernelagent.tools.judge.verify.compare.ties import index_rule, other_choice
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.side_effects import SideEffects
 
 _TOLD = frozenset({"runtime_error", "out_of_bounds", "unverifiable", "data_race", "crash"})
 TIMEOUT = "timeout"
@@ -140,8 +146,32 @@ def ask(
         return Asked(
             reason.code, f"{reason.message[:300]}{_of_its_own(expected.output, expected.output64)}"
         )
+    if expected.state64 and not (own_state or step):
+        left = _left_otherwise(process, findings, oracle, source, arguments, weights)
+        if left is not None:
+            return left
     three = answer.output, expected.output, expected.output64
     return Asked(lost=lost_results(*three), zeros=zeros_of_other_sign(*three))
+
+
+def _left_otherwise(
+    process: CandidateProcess,
+    findings: Findings,
+    oracle: Oracle,
+    source: InputSource,
+    arguments: Arguments,
+    weights: Mapping[str, torch.Tensor],
+) -> Asked | None:
+    """Where the state after the call is another than the reference leaves."""
+    generator = torch.Generator().manual_seed(fresh_seed())
+    trial = trial_on(oracle, source.name, "beyond", arguments, {}, generator)
+    try:
+        SideEffects(process, findings, oracle).state_updated(trial, weights)
+    except Rejected as refused:
+        if refused.reason.code != "state_not_updated":
+            raise
+        return Asked(refused.reason.code, refused.reason.message[:300], what="state differs")
+    return None
 
 
 def _not_in_time(findings: Findings, probe: str) -> Asked:

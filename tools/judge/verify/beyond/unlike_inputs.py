@@ -12,11 +12,13 @@ from kernelagent.tools.judge.problem.reference.reached import reached
 from kernelagent.tools.judge.problem.steps.upstreams import of_unlike_sizes
 from kernelagent.tools.judge.problem.trials.equal_elements import equal_elements
 from kernelagent.tools.judge.problem.trials.floors import at_floors, floors_of
+from kernelagent.tools.judge.problem.trials.input_domain import Tensors
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lone_elements import lone_changes, lone_elements
 from kernelagent.tools.judge.problem.trials.near_rows import near_rows
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
+from kernelagent.tools.judge.problem.trials.scaled_together import scaled_together
 from kernelagent.tools.judge.problem.trials.switches import begun_anew, switched
 from kernelagent.tools.judge.problem.trials.unlike import (
     Unlike,
@@ -25,7 +27,9 @@ from kernelagent.tools.judge.problem.trials.unlike import (
     unlike_weights,
 )
 from kernelagent.tools.judge.problem.trials.unlike_buffers import larger_buffers
+from kernelagent.tools.judge.problem.trials.unread_places import alike_integers, unread_places
 from kernelagent.tools.judge.verify.beyond.asking import (
+    NO_ANSWER,
     Asked,
     with_changed,
     without_end,
@@ -54,6 +58,7 @@ class UnlikeInputs(UnlikeCalls):
         self._small(source)
         parts: tuple[Callable[[], None], ...] = (
             partial(self._switches, source, usual),
+            partial(self._unread, source, usual),
             partial(self._inputs, source, usual),
             partial(self._other_integers.about, source, usual),
             partial(self._weights, source, usual),
@@ -72,6 +77,7 @@ class UnlikeInputs(UnlikeCalls):
         natural = named_tensors(drawn)
         kinds: tuple[Iterator[Unlike], ...] = (
             near_rows(natural, given, self.generator),
+            scaled_together(natural),
             at_floors(natural, self._floors, self.generator),
             lone_elements(natural, self.generator),
             lone_changes(natural, self.generator),
@@ -109,6 +115,28 @@ class UnlikeInputs(UnlikeCalls):
             where = f"where {', '.join(back)} begin anew and other state stays as forwards left it"
             if self._differs("differs_on_state_begun_anew", where, asked):
                 break
+
+    def _unread(self, source: InputSource, usual: float) -> None:
+        """What the reference does not look at, and inputs of which it may look at nothing."""
+        drawn = self._draw(source)
+        natural, report = named_tensors(drawn), set[str]()
+
+        def keeps(tensors: Tensors) -> bool:
+            try:
+                answer = self.context.oracle.eager(with_changed(drawn, tensors))
+            except NO_ANSWER:
+                return False
+            return share_nonfinite(answer) <= usual
+
+        for item in unread_places(natural, keeps, self.generator):
+            if item.property not in report:
+                asked = self._ask(source, with_changed(drawn, item.tensors), item.property, usual)
+                self._note(source, item, asked, report)
+        for item in alike_integers(natural, self.generator):
+            if item.property not in report:
+                # A mean over none of them is NaN, and has to be.
+                asked = self._ask(source, with_changed(drawn, item.tensors), item.property, 1.0)
+                self._note(source, item, asked, report)
 
     def _differs(self, code: str, where: str, asked: Asked | None) -> bool:
         """Whether it does there, which is told."""
