@@ -16,9 +16,9 @@ from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep, diffe
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.steps.upstreams import (
-    NOT_DENSE,
     Output,
     laid_out,
+    layouts_of,
     size_of,
     structured,
 )
@@ -279,4 +279,5 @@ def _laid_out(gradient: torch.Tensor, shape: str) -> torch.Tensor:
     """A gradient as `.sum()` sends it, or one that comes through a transposition, a stack or a slice."""
     if shape == "expanded" and gradient.numel() > 1:
         return gradient.reshape(-1)[:1].reshape([1] * gradient.dim()).expand(gradient.shape)
-    return laid_out(gradient, secrets.choice(NOT_DENSE)) if shape == "strided" else gradient
+    layouts = layouts_of(gradient) if shape == "strided" else []
+    return laid_out(gradient, secrets.choice(layouts)) if layouts else gradient

@@ -21,8 +21,8 @@ _LARGE, _LARGE_IN_HALF = 2.0**20, 2.0**5
 """What a loss is scaled by, once a scale has grown for a while, and what float16 has room for."""
 _TINY = 2.0**-60
 """Of a loss that is a mean over very many; squares of it are still normal numbers of float32."""
-NOT_DENSE = ("transposed", "exchanged", "stacked", "gaps")
-_LAYOUTS = ("dense", "dense", "dense", "dense", *NOT_DENSE)
+_NOT_DENSE: Mapping[str, int] = {"stacked": 1, "transposed": 2, "gaps": 2, "exchanged": 3}
+"""Layouts, with the fewest dimensions that can lie so."""
 _SOME_LEFT_OUT = 3
 """Where there are several outputs, one in this many rows of upstream gradients has none for one of the outputs."""
 _ONE_PART = 6
@@ -262,19 +262,26 @@ def _laid_out(values: torch.Tensor, name: str, draw: Draw) -> torch.Tensor:
         return values[..., :1].expand(values.shape)
     if values.dim() > 1 and name == f"whole {len(patterns.WHOLE) - 2}":
         return values[:1].expand(values.shape)
-    return laid_out(values, _LAYOUTS[patterns.below(len(_LAYOUTS), draw)])
+    others = layouts_of(values)
+    at = patterns.below(2 * len(others) + 1, draw)
+    return laid_out(values, others[at] if at < len(others) else "dense")
+
+
+def layouts_of(values: torch.Tensor) -> list[str]:
+    """Those that are not dense and that a tensor of these dimensions can have."""
+    return [layout for layout, fewest in _NOT_DENSE.items() if values.dim() >= fewest]
 
 
 def laid_out(values: torch.Tensor, layout: str) -> torch.Tensor:
     """The same values, dense or not; as another consumer of the result may send them."""
-    if layout == "transposed" and values.dim() > 1:
+    if layout == "transposed":
         return values.transpose(0, -1).contiguous().transpose(0, -1)
-    if layout == "exchanged" and values.dim() > 2:
+    if layout == "exchanged":
         # Time first for one that goes on with batches: rows are whole, and lie in another order.
         return values.transpose(0, 1).contiguous().transpose(0, 1)
-    if layout == "stacked" and values.dim():
+    if layout == "stacked":
         return torch.stack([values, torch.zeros_like(values)], -1)[..., 0]
-    if layout == "gaps" and values.dim() > 1:
+    if layout == "gaps":
         wide = torch.zeros(
             (*values.shape[:-1], values.shape[-1] + 3), dtype=values.dtype, device=values.device
         )

@@ -287,16 +287,19 @@ def _with_spikes(
 
 
 def _places(row: torch.Tensor, columns: int, generator: torch.Generator) -> torch.Tensor:
-    """A column for each row: any one, but the last in two rows, the first in two, every fourth near the end, every fourth
-    at the edge of a block."""
+    """A column for each row: any one, but the last in two rows, the first in two, every fourth near the end, two of four
+    at the edges of blocks."""
     device = generator.device
     anywhere = torch.randint(columns, (row.numel(),), generator=generator, device=device)
     near_the_end = columns - 1 - anywhere // 16
     at = torch.arange(row.numel(), device=device)
     places = torch.where(at % 4 == 0, near_the_end, anywhere)
-    places = torch.where(at % 4 == 2, _at_edges(row.numel(), columns, generator), places)
+    places = torch.where(at % 4 >= 2, _at_edges(row.numel(), columns, generator), places)
     places[:2] = columns - 1
     places[2:4] = 0
+    # The largest block that does not hold the whole row ends and the next one begins here.
+    whole = 1 << ((columns - 1).bit_length() - 1) if columns > 1 else 0
+    places[6:7], places[7:8] = max(0, whole - 1), whole
     return places.reshape(row.shape).to(row.device)
 
 
