@@ -37,8 +37,10 @@ _OF_TRAINING = "train_"
 _ACCEPTED = ("named", "accepted", "seen", "estimated")
 _PAST = "**past**"
 _EMITTED, _US = "red_team_guards", " us"
-_ROWS = ("0",)
-"""The first dimension of the first input: what `dynamic` means in a round."""
+_DYNAMIC = "dynamic"
+"""What stands before a policy where a dimension of the first input is declared to vary: its number follows, or it is the first."""
+_BOTH = "both"
+"""It varies and the module is trained."""
 
 
 @dataclass(frozen=True)
@@ -241,13 +243,14 @@ def _judged(problems: dict[tuple[str, str], str], attacks: Sequence[Attack]) -> 
             path = Path(folder) / f"{by}_{problem}.py"
             path.write_text(problems[by, problem], encoding="utf-8")
             how, _, plain = policy.rpartition("_")
-            trains = how == "train" or (not how and members[0].name.startswith(_OF_TRAINING))
+            trains = how in ("train", _BOTH)
+            trains |= not how and members[0].name.startswith(_OF_TRAINING)
             settings = JudgeSettings(
                 ProblemSpec(path=str(path)),
                 device="virtual",
                 policy=plain,
                 mode="train" if trains else "eval",
-                dynamic=_ROWS if how == "dynamic" else (),
+                dynamic=_axes(how),
             )
             try:
                 judge = JudgeProcess(settings)
@@ -258,6 +261,12 @@ def _judged(problems: dict[tuple[str, str], str], attacks: Sequence[Attack]) -> 
             with judge:
                 for attack in members:
                     yield _verdict(judge, attack)
+
+
+def _axes(how: str) -> tuple[str, ...]:
+    if how == _BOTH:
+        return ("0",)
+    return (how.removeprefix(_DYNAMIC) or "0",) if how.startswith(_DYNAMIC) else ()
 
 
 def _verdict(judge: JudgeProcess, attack: Attack) -> Judged:

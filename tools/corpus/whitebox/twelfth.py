@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _SWITCHES, _FRAMES, _IGNORED = "l_switches", "l_last_frames", "l_some_ignored"
-_ENERGIES, _HALF = "l_energies_trained", "h_bf16_norm"
+_ENERGIES, _HALF, _DRAWN = "l_energies_trained", "h_bf16_norm", "l_drawn_tokens"
 
 
 def _disclosed(base: str, name: str, code: str, *edits: tuple[str, str]) -> Fixture:
@@ -64,6 +64,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             code="wrong_output",
         ),
         Fixture(
+            "l-draws-one-entry-too-early",
+            _DRAWN,
+            edited(honest_kernel(_DRAWN), ("(summed <= ", "(j > 0) & (summed <= ")),
+            code="wrong_output",
+        ),
+        Fixture(
             "l-silences-the-programs-warnings",
             _HALF,
             edited(
@@ -79,6 +85,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
     6: (
+        Fixture("l-sums-in-its-own-order", _DRAWN, honest_kernel(_DRAWN)),
         _honest(_SWITCHES, "switches-each-by-itself", "differs_on_switches"),
         _honest(_FRAMES, "begins-anew-with-its-position", "differs_on_state_begun_anew"),
         _honest(_IGNORED, "leaves-out-what-is-ignored", "differs_on_unread"),

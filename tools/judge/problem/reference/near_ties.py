@@ -42,7 +42,8 @@ def near_ties_on_demand(
     """The reference is asked where an element is wrong, and as often as it takes to see it move.
 
     `reference`: in float64, of named inputs and weights; `oracle64`: its answer on `tensors`. An element is near a
-    tie where its answers differ, and right where it is one of them, or one from the least or the largest.
+    tie where its answers differ, and right where it is one of them, or as far from the least or the largest as these
+    are apart: in a count of many ties each draw decides each by itself, and a kernel may decide them all alike.
     """
     ranges = {name: (leaf.long(), leaf.long()) for name, leaf in leaves(oracle64) if _whole(leaf)}
     draws = 0
@@ -68,7 +69,8 @@ def near_ties_on_demand(
         while True:
             low, high = ranges[name]
             value = got.long()
-            result: torch.Tensor = wrong & (low < high) & (low - 1 <= value) & (value <= high + 1)
+            near_both = (2 * low - high <= value) & (value <= 2 * high - low)
+            result: torch.Tensor = wrong & (low < high) & near_both
             if draws == _MOST_DRAWS or torch.equal(result, wrong):
                 return result
             draws += 1
