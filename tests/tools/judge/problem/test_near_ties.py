@@ -74,3 +74,12 @@ def test_the_reference_is_asked_only_where_something_is_wrong():
     right = torch.tensor([2], dtype=torch.int8)
     assert asked("output", right, torch.tensor([False])).tolist() == [False]
     assert not calls
+
+
+def test_a_count_of_many_ties_may_have_all_of_them_on_one_side():
+    tensors = {"x": torch.full((2, 40), 1 / 3), "bound": torch.tensor([[1 / 3], [0.6]])}
+
+    def below(t):
+        return (t["x"].double() <= t["bound"].double()).sum(-1)
+
+    assert near(below, tensors, torch.tensor([0, 39])) == [True, False]

@@ -14,6 +14,8 @@ from kernelagent.tools.judge.problem.reference.expected import Expected
 from kernelagent.tools.judge.problem.steps.upstreams import (
     KINDS,
     Output,
+    laid_out,
+    layouts_of,
     size_of,
     structured,
     turns,
@@ -185,3 +187,17 @@ def test_upstreams_of_a_complex_output_have_both_parts_and_some_one_alone():
         assert made.dtype == torch.complex64
         seen.add((bool(made.real.any()), bool(made.imag.any())))
     assert {(True, True), (True, False), (False, True)} <= seen
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6), (2, 4, 6)])
+def test_each_layout_of_an_upstream_gradient_has_its_values_and_is_not_dense(
+    shape: tuple[int, ...],
+) -> None:
+    values = torch.randn(shape)
+    layouts = layouts_of(values)
+    assert len(layouts) == {1: 1, 2: 3, 3: 4}[len(shape)]
+    for layout in layouts:
+        made = laid_out(values, layout)
+        assert torch.equal(made, values)
+        assert not made.is_contiguous()
+    assert layouts_of(torch.randn(())) == []
