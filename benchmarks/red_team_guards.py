@@ -2,7 +2,7 @@
 
     python -m benchmarks.red_team_guards [--only NAME...]
 
-The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) and some of the tenth and eleventh are right
+The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) and some of the tenth to twelfth are right
 where they are judged and rely on the emitted module not to see a later change, or on being asked what no forward shows. Each is imported (`kernelagent
 import`, on `virtual`) and emitted; then its change is made, as its attacker described it, and the module is
 called once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
@@ -34,7 +34,7 @@ from kernelagent.loop.emitted.imported import judged
 _HERE = Path(__file__).parent
 _ROUNDS = tuple(
     _HERE / "rounds" / f"{name}.jsonl"
-    for name in ("third", "second", "guards", "eighth", "tenth", "eleventh")
+    for name in ("third", "second", "guards", "eighth", "tenth", "eleventh", "twelfth")
 )
 _TABLE = _HERE / "results" / "red_team_guards.md"
 _SAME = 1e-3
@@ -168,6 +168,11 @@ def _gradients(module: Any, inputs: Any) -> Any:
     return module.weight.grad.clone()
 
 
+def _is_recorded(module: Any, inputs: Any) -> Any:
+    with torch.enable_grad():
+        return module(*inputs).requires_grad
+
+
 def _from_an_old_checkpoint(module: Any) -> Any:
     state = {name: torch.full_like(t, 0.5) for name, t in module.state_dict().items()}
     module.load_state_dict({name.replace("gain", "gamma"): t for name, t in state.items()})
@@ -184,6 +189,8 @@ ASKED: Mapping[str, Callable[[Any, Any], Any]] = {
     "hook_lost": _gradients,
     "property_differs": lambda m, _: m.decay.detach(),
     "encode_without_bias": lambda m, inputs: m.encode(inputs[0]),
+    "x_sm_any": lambda m, inputs: _is_recorded(m, inputs),
+    "x_sm_all": lambda m, inputs: m(inputs[0].t().contiguous().t()),
     "reset_forgets": lambda m, _: (m.slope.fill_(1.0), m.reset(), m.slope.clone())[2],
 }
 """What a program asks of the module, and of the emitted one on it, besides the verified call."""

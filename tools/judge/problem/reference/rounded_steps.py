@@ -36,6 +36,20 @@ def _gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     return 0.5 * x * (1 + torch.tanh(inside))
 
 
+def _cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """By doubling, as a GPU's threads have it: a part that overflows meets a zero before it, which one after another never do."""
+    product = x if dtype is None else x.to(dtype)
+    if not product.dim():
+        return product.clone()
+    product = product.movedim(dim, -1)
+    step = 1
+    while step < product.shape[-1]:
+        # In float64's range neither would be met.
+        later = (product[..., step:] * product[..., :-step]).float().to(product.dtype)
+        product, step = torch.cat([product[..., :step], later], -1), 2 * step
+    return product.movedim(-1, dim)
+
+
 _STEPS_INSIDE: dict[Any, Callable[..., Any]] = {
     **get_decompositions(
         [
@@ -46,6 +60,7 @@ _STEPS_INSIDE: dict[Any, Callable[..., Any]] = {
     _ATEN.gelu.default: _gelu,
     _ATEN._log_softmax.default: _log_softmax,
     _ATEN._softmax.default: _softmax,
+    _ATEN.cumprod.default: _cumprod,
 }
 """Operations that are run as their decompositions, so that intermediate results are rounded as well. Rounding a row's
 mean shifts the whole row in one direction, which adds up in a later sum over the row; the rounding errors of single
