@@ -90,6 +90,8 @@ class Surroundings:
         texts = [parts[key] for key in asked if key in parts]
         texts += ["in another thread"] if self.thread else []
         texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
+        if self.memory == "noted":
+            texts.append("in a call whose fresh memory a later one gets again")
         if self.memory in ("found", "kept"):
             texts.append("in fresh memory that holds what an earlier call left there")
         if self.inside != "no":

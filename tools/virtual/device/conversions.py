@@ -8,7 +8,7 @@ there, which models with experts ask for where they run on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,8 @@ _CONVERTING = frozenset(("to", "type", "type_as", "int", "long", "copy_"))
 _CONVOLUTIONS = frozenset(
     f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)
 )
+_GROUPS = 6
+"""Their place among the arguments of a convolution that is not transposed."""
 _OF_NAN = {torch.int32: 0, torch.int64: torch.iinfo(torch.int64).min}
 """Narrower integers go through one of these, which one is not documented; they stay as they are."""
 _from_numpy = torch.from_numpy
@@ -63,10 +65,12 @@ def histogram(func: Callable[..., Any], args: tuple[Any, ...], named: dict[str, 
     return func(values.double(), *args[1:], **rest).to(values.dtype)
 
 
-def rounded_as_by_cudnn(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def rounded_as_by_cudnn(
+    name: str, args: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[Any, ...]:
     """The arguments of a convolution as its products take them; those of others as they are.
 
-    Nothing is rounded where a gradient is recorded, which would end there.
+    Nothing is rounded where a gradient is recorded, which would end there, nor where each channel is convolved by itself.
     """
     if name not in _CONVOLUTIONS or not torch.backends.cudnn.allow_tf32:
         return args
@@ -75,11 +79,22 @@ def rounded_as_by_cudnn(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return args
     if torch.is_grad_enabled() and any(f.requires_grad for f in factors):
         return args
+    if _is_depthwise(name, args, named):
+        return args
     rounded = [to_tf32(factor) for factor in factors]
     for tell in _TOLD:
         for factor, copy in zip(factors, rounded, strict=True):
             tell(factor, copy)
     return (*rounded, *args[2:])
+
+
+def _is_depthwise(name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
+    """A GPU has kernels of torch's own for it, which stay in float32 (`is_depthwise` in ATen)."""
+    if "transpose" in name:
+        return False
+    groups = named.get("groups", args[_GROUPS] if len(args) > _GROUPS else 1)
+    axes = int(name[-2])
+    return bool(groups > 1 and args[0].shape[-axes - 1] == groups)
 
 
 @contextmanager

@@ -163,7 +163,7 @@ class _Claiming(_Kept):
         require_no_overlap(name, args, named, func)
         args, named = WRITES.ordered(name, args, named)
         if self._rounds:
-            args = rounded_as_by_cudnn(name, args)
+            args = rounded_as_by_cudnn(name, args, named)
         there = name == "histc" and not any(map(HOST_TENSORS.holds, args))
         result = histogram(func, args, named) if there else func(*args, **named)
         for observe in _OBSERVERS:

@@ -75,6 +75,21 @@ def test_nothing_is_rounded_where_torch_says_so_where_gradients_are_recorded_or_
     assert learning.grad is not None
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_convolution_of_each_channel_by_itself_stays_in_float32(by_name):
+    x, w, mixing = torch.randn(2, 6, 9), torch.randn(12, 1, 3), torch.randn(6, 3, 3)
+
+    def convolved(weight, groups):
+        if by_name:
+            return torch.conv1d(x, weight, groups=groups)
+        return torch.nn.functional.conv1d(x, weight, None, 1, 0, 1, groups)
+
+    exact, mixed = convolved(w, 6), convolved(mixing, 2)
+    with pretending_cuda("sm_90", rounds=True):
+        assert torch.equal(convolved(w, 6), exact)
+        assert not torch.equal(convolved(mixing, 2), mixed)
+
+
 def test_infinities_and_nan_stay_as_they_are():
     x = torch.tensor([[[1.0, torch.inf, torch.nan, 3.4e38]]])
     with pretending_cuda("sm_90", rounds=True):
