@@ -112,7 +112,7 @@ class UnlikeInputs(UnlikeCalls):
         state, count = reached(self.context.oracle, given, natural, 1)
         for back, weights in begun_anew(given, state, self.generator) if count else ():
             asked = self._ask(source, self._draw(source), "state begun anew", usual, weights)
-            where = f"where {', '.join(back)} begin anew and other state stays as forwards left it"
+            where = f"where a part of the state ({', '.join(back)}) begins anew and the rest stays as forwards left it"
             if self._differs("differs_on_state_begun_anew", where, asked):
                 break
 
@@ -122,6 +122,8 @@ class UnlikeInputs(UnlikeCalls):
         natural, report = named_tensors(drawn), set[str]()
 
         def keeps(tensors: Tensors) -> bool:
+            if self.allowance.spent:
+                return False
             try:
                 answer = self.context.oracle.eager(with_changed(drawn, tensors))
             except NO_ANSWER:
