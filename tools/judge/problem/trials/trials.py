@@ -80,6 +80,8 @@ _PATTERNED = ("row_patterns", "structures")
 _FEEDS_BACK_IN = 1
 _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""
+_AT_HIDDEN_SIZES = ("mean100",)
+"""Tried there besides natural inputs: lanes beyond the end must not enter into rows that are all far below zero."""
 
 
 def fresh_seed() -> int:
@@ -162,6 +164,13 @@ def rounds(
                     else:
                         trials.append(answered)
                         yield answered
+                        for made in _of_source(
+                            oracle, other, _AT_HIDDEN_SIZES, generator, literals, turns,
+                            constant=constant, sequel=None,
+                        ):  # fmt: skip
+                            if isinstance(made, Trial):
+                                trials.append(replace(made, hidden=True))
+                                yield trials[-1]
         moves = moves or any(_moves_state(trial, weights) for trial in trials)
         secrets.SystemRandom().shuffle(trials)
         if trials or dropped:
