@@ -300,9 +300,10 @@ def _dropin_text(candidate: ast.Module, envelope: dict[str, Any]) -> tuple[str, 
             continue
         if not name.startswith("_") or name == "_construct":
             raise UsageError(_needed_twice(taken[name], name))
-        if f"_dropin{name}" in taken:
-            raise UsageError(_needed_twice(taken[f"_dropin{name}"], f"_dropin{name}"))
-        text = re.sub(rf"(?<![\w.]){name}\b", f"_dropin{name}", text)
+        own = f"_dropin{name}"
+        if own in taken:
+            raise UsageError(_needed_twice(taken[own], own))
+        text = re.sub(rf"(?<![\w.]){name}\b", own, text)
     for name in ("super", own_builtins.OWN):
         if name in taken:
             raise UsageError(_needed_twice(taken[name], name))

@@ -28,6 +28,12 @@ def convolutions_round() -> bool:
     return bool(_C._get_fp32_precision_getter("cuda", "conv") == "tf32")
 
 
+def is_depthwise(channels: int, groups: int, *, transposed: bool) -> bool:
+    """A convolution of each channel by itself: a GPU has kernels of torch's own for it, which stay in float32
+    (`is_depthwise` in ATen)."""
+    return groups > 1 and not transposed and channels == groups
+
+
 def recurrences_round() -> bool:
     """Whether LSTMs and the like may be rounded to tf32."""
     return bool(_C._get_fp32_precision_getter("cuda", "rnn") == "tf32")

@@ -132,7 +132,7 @@ def registered() -> dict[str, Any]:
 def _silenced() -> tuple[Any, ...]:
     """Filters that hide what an emitted module warns of; libraries have some for warnings of their own."""
     return tuple(
-        (category, module and module.pattern, line)
+        (category, module, line)
         for action, message, category, module, line in warnings.filters
         if action == "ignore"
         and issubclass(UserWarning, category)

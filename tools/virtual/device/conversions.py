@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from kernelagent.tools.calls.float32_precision import is_depthwise
 from kernelagent.tools.virtual.arithmetic.numerics import bf16_to_fp32
 
 _CONVERTING = frozenset(("to", "type", "type_as", "int", "long", "copy_"))
@@ -22,7 +23,7 @@ _CONVOLUTIONS = frozenset(
     f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)
 )
 _GROUPS = 6
-"""Their place among the arguments of a convolution that is not transposed."""
+"""Their place among the arguments of a convolution."""
 _OF_NAN = {torch.int32: 0, torch.int64: torch.iinfo(torch.int64).min}
 """Narrower integers go through one of these, which one is not documented; they stay as they are."""
 _from_numpy = torch.from_numpy
@@ -89,12 +90,9 @@ def rounded_as_by_cudnn(
 
 
 def _is_depthwise(name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
-    """A GPU has kernels of torch's own for it, which stay in float32 (`is_depthwise` in ATen)."""
-    if "transpose" in name:
-        return False
     groups = named.get("groups", args[_GROUPS] if len(args) > _GROUPS else 1)
     axes = int(name[-2])
-    return bool(groups > 1 and args[0].shape[-axes - 1] == groups)
+    return is_depthwise(args[0].shape[-axes - 1], groups, transposed="transpose" in name)
 
 
 @contextmanager

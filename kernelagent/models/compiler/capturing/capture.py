@@ -219,17 +219,17 @@ def refusals(name: str) -> Iterator[None]:
             f"and a traced program has one path only",
         ) from error
     except Exception as error:  # tracing runs the user's code, which raises anything
-        late = _in_line(error, TookTooLong)
+        late = _too_late(error)
         if late is not None:
             raise late from error
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
 
 
-def _in_line(error: BaseException, kind: type[TookTooLong]) -> TookTooLong | None:
-    """The first of this kind that it was raised from: the compiler wraps what it meets."""
+def _too_late(error: BaseException) -> TookTooLong | None:
+    """What it was raised from where the time was up: the compiler wraps what it meets."""
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, kind):
+    while cause is not None and not isinstance(cause, TookTooLong):
         cause = cause.__cause__ or cause.__context__
     return cause
 

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelagent.tools.calls.float32_precision import (
     MatmulPrecision,
     convolutions_round,
+    is_depthwise,
     matmul_precision,
 )
 
@@ -94,10 +95,9 @@ def _is_float32(value: object) -> bool:
 
 
 def _is_depthwise(name: str, args: tuple[Any, ...]) -> bool:
-    """Of one channel each: on a GPU kernels of torch's own, which stay in float32 (`is_depthwise` in ATen)."""
     first = 0 if name == "convolution" else 1
     transposed, groups = args[6 if first == 0 else 7], args[-1] if first == 0 else args[9]
-    return groups > 1 and not transposed and bool(args[first].shape[1] == groups)
+    return is_depthwise(args[first].shape[1], groups, transposed=transposed)
 
 
 def _to_tf32(values: torch.Tensor) -> torch.Tensor:

@@ -14,29 +14,24 @@ from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.reference.conditioning import noise_on_demand
-from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.one_trial import (
-    reference_by_name,
-    state_tensors,
-    trial_on,
-)
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.probes import (
-    named_tensors,
     share_nonfinite,
     with_tensors,
 )
+from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.small_results import lost_results, zeros_of_other_sign
-from kernelagent.tools.judge.verify.compare.ties import index_rule, other_choices
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 
 _TOLD = frozenset({"runtime_error", "out_of_bounds", "unverifiable", "data_race", "crash"})
+_BEYOND = "beyond"
+"""In place of a probe's name: of none that the verdict itself has."""
 TIMEOUT = "timeout"
 _TIME = "time"
 """What a refusal means, where no more is known than that the time was up."""
@@ -104,9 +99,11 @@ def ask(
             return None
         if oracle.order_of_writes_shows(arguments):
             return None
-        expected = oracle.expect(arguments)
+        generator = torch.Generator().manual_seed(fresh_seed())
+        trial = trial_on(oracle, source.name, _BEYOND, arguments, {}, generator)
     except NO_ANSWER:
         return None
+    expected = trial.expected
     if not _same(expected.output, again):
         return None
     process.hold(weights)
@@ -128,26 +125,14 @@ def ask(
             if fault["detail"].get("means") == _TIME:
                 return _not_in_time(findings, probe)
             return Asked(str(fault["code"]), str(fault["message"])[:300])
-    wanted = compare.Expected(
-        expected.output,
-        expected.output64,
-        {},
-        index_ok=index_rule(oracle, arguments),
-        otherwise=other_choices(oracle, arguments),
-        measure_noise=noise_on_demand(
-            reference_by_name(oracle, arguments),
-            named_tensors(arguments) | state_tensors(oracle.weights),
-            expected.output64,
-            torch.Generator().manual_seed(fresh_seed()),
-        ),
-    )
-    reason = compare.compare(answer.output, wanted, input_set=source.name, probe=probe).reason
+    compared = compare.compare(answer.output, trial.compared, input_set=source.name, probe=probe)
+    reason = compared.reason
     if reason is not None:
         return Asked(
             reason.code, f"{reason.message[:300]}{_of_its_own(expected.output, expected.output64)}"
         )
     if expected.state64 and not (own_state or step):
-        left = _left_otherwise(process, findings, oracle, source, arguments, weights)
+        left = _left_otherwise(SideEffects(process, findings, oracle), trial, weights)
         if left is not None:
             return left
     three = answer.output, expected.output, expected.output64
@@ -155,18 +140,11 @@ def ask(
 
 
 def _left_otherwise(
-    process: CandidateProcess,
-    findings: Findings,
-    oracle: Oracle,
-    source: InputSource,
-    arguments: Arguments,
-    weights: Mapping[str, torch.Tensor],
+    effects: SideEffects, trial: Trial, weights: Mapping[str, torch.Tensor]
 ) -> Asked | None:
     """Where the state after the call is another than the reference leaves."""
-    generator = torch.Generator().manual_seed(fresh_seed())
-    trial = trial_on(oracle, source.name, "beyond", arguments, {}, generator)
     try:
-        SideEffects(process, findings, oracle).state_updated(trial, weights)
+        effects.state_updated(trial, weights)
     except Rejected as refused:
         if refused.reason.code != "state_not_updated":
             raise

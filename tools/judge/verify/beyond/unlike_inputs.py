@@ -108,6 +108,8 @@ class UnlikeInputs(UnlikeCalls):
             )
             if self._differs("differs_on_switches", f"where {where}", asked):
                 break
+        if not self.context.oracle.expect(drawn).state64:
+            return
         natural = [self._draw(source) for _ in range(2)]
         state, count = reached(self.context.oracle, given, natural, 1)
         for back, weights in begun_anew(given, state, self.generator) if count else ():
