@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,7 @@ def measure_noise(
     tensors: Tensors,
     oracle64: Any,
     generator: torch.Generator,
+    lowered: Mapping[str, float] | None = None,
 ) -> dict[str, NoiseSources]:
     """Change of each floating output when every element of every input moves by its own rounding, and
     when every result of an operation moves by float32's; at least what float32 intermediates cost.
@@ -54,7 +55,9 @@ def measure_noise(
     `reference` is the float64 reference, `oracle64` its answer on `tensors`, whose dtypes say how
     exactly the inputs are known. One unit roundoff up or down each, drawn eight times; the
     largest counts. The steps count because sums that cancel exactly in eager's order, as in a backward
-    of a softmax that picked one element, leave their rounding in any other order.
+    of a softmax that picked one element, leave their rounding in any other order. `lowered`: of these
+    operations the factors are known less exactly (`RoundedSteps`): that eager rounded one to nearly what it
+    was is luck.
     """
     inputs = {name: _inside(leaf) for name, leaf in leaves(oracle64) if _counts(leaf)}
     steps = {name: _none(noise) for name, noise in inputs.items()}
@@ -69,7 +72,7 @@ def measure_noise(
             )
             _take_larger(inputs, slices, answers, exact)
         with contextlib.suppress(*_REFUSED):
-            with RoundedSteps(generator):
+            with RoundedSteps(generator, lowered=lowered):
                 answers = reference(tensors)
             _take_larger(steps, slices, answers, exact)
             _take_further(spread, answers, exact)
@@ -148,6 +151,7 @@ def noise_on_demand(
     tensors: Tensors,
     oracle64: Any,
     generator: torch.Generator,
+    lowered: Mapping[str, float] | None = None,
 ) -> MeasureNoise:
     """What `compare.Expected.measure_noise` wants: measured at the first refusal, then remembered."""
     measured: dict[str, NoiseSources] = {}
@@ -156,7 +160,7 @@ def noise_on_demand(
 
     def measure(name: str) -> NoiseSources:
         if not measured:
-            measured.update(measure_noise(reference, tensors, oracle64, generator))
+            measured.update(measure_noise(reference, tensors, oracle64, generator, lowered))
             with contextlib.suppress(*_REFUSED), terms:
                 reference(tensors)
         right = torch.as_tensor(exact[name])

@@ -37,20 +37,39 @@ _CONVOLVED: Mapping[str, tuple[int, ...]] = {
     "convolution_backward": (0, 1, 2),
 }
 """The same of convolutions; the weight is the last."""
+UNITS: Mapping[str, float] = {"high": 2.0**-11, "medium": 2.0**-8}
+"""Half a last place of what factors are rounded to, by the precision asked for; one that is cut off loses up to two."""
 _Round = Callable[[torch.Tensor], torch.Tensor]
 _TF32_MASK = ~0x1FFF
 """A tensor core reads a float32 without its low 13 bits."""
 
 
-def as_allowed(on_convolution: Callable[[], object] = lambda: None) -> AbstractContextManager[Any]:
+def as_allowed(lowered: dict[str, float]) -> AbstractContextManager[Any]:
     """In it float32 products of torch on the CPU round their factors as the precision in force allows.
 
-    `on_convolution` is called where one was rounded.
+    `lowered` is told what was rounded: names of operations, and what a factor of theirs may be off by, of its size.
+    On a GPU torch rounds by itself, and is not looked at: every operation that may be is named.
     """
     precision, convolutions = matmul_precision(), convolutions_round()
-    if (precision == "highest" and not convolutions) or torch.cuda._initialized:
+    if precision == "highest" and not convolutions:
         return nullcontext()
-    return _Lowered(precision, convolutions, on_convolution)
+    if torch.cuda._initialized:
+        lowered.update(dict.fromkeys(_CONVOLVED, UNITS["high"]) if convolutions else {})
+        lowered.update({} if precision == "highest" else dict.fromkeys(_FACTORS, UNITS[precision]))
+        return nullcontext()
+    return _Lowered(precision, convolutions, lowered)
+
+
+def convolutions_among(lowered: Mapping[str, float]) -> bool:
+    """Whether a convolution is one of what was rounded."""
+    return not _CONVOLVED.keys().isdisjoint(lowered)
+
+
+def factors_of(name: str, args: Sequence[Any]) -> tuple[int, ...]:
+    """Places of the factors among an operation's arguments; none of what a GPU always leaves in float32."""
+    if name in _CONVOLVED:
+        return () if _is_depthwise(name, args) else _CONVOLVED[name]
+    return _FACTORS.get(name, ())
 
 
 class _Lowered(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -58,12 +77,13 @@ class _Lowered(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self,
         precision: MatmulPrecision,
         convolutions: bool,
-        on_convolution: Callable[[], object],
+        lowered: dict[str, float],
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._rounded = {"highest": None, "high": _to_tf32, "medium": _to_bf16}[precision]
+        self._precision = precision
         self._convolutions = convolutions
-        self._on_convolution = on_convolution
+        self._lowered = lowered
 
     def __torch_dispatch__(
         self,
@@ -73,28 +93,26 @@ class _Lowered(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         name = str(func.overloadpacket).partition(".")[2]
-        places, rounded = self._of(name, args)
-        if rounded is None or not _is_float32(next(iter(args), None)):
+        rounded = self._rounding(name)
+        places = () if rounded is None else factors_of(name, args)
+        if rounded is None or not places or not _is_float32(args[0]):
             return func(*args, **(kwargs or {}))
-        if name in _CONVOLVED:
-            self._on_convolution()
+        self._lowered[name] = UNITS["high" if name in _CONVOLVED else self._precision]
         args = tuple(rounded(value) if at in places else value for at, value in enumerate(args))
         return func(*args, **(kwargs or {}))
 
-    def _of(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], _Round | None]:
-        """Places of the factors, and how they are rounded; None: not at all."""
-        if name in _FACTORS:
-            return _FACTORS[name], self._rounded
-        if name in _CONVOLVED and self._convolutions and not _is_depthwise(name, args):
-            return _CONVOLVED[name], _to_tf32
-        return (), None
+    def _rounding(self, name: str) -> _Round | None:
+        """How factors of this operation are rounded; None: not at all."""
+        if name in _CONVOLVED:
+            return _to_tf32 if self._convolutions else None
+        return self._rounded if name in _FACTORS else None
 
 
 def _is_float32(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32
 
 
-def _is_depthwise(name: str, args: tuple[Any, ...]) -> bool:
+def _is_depthwise(name: str, args: Sequence[Any]) -> bool:
     first = 0 if name == "convolution" else 1
     transposed, groups = args[6 if first == 0 else 7], args[-1] if first == 0 else args[9]
     return is_depthwise(args[first].shape[1], groups, transposed=transposed)

@@ -7,7 +7,7 @@ reference is that near to a bound, a right kernel may answer otherwise, because 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -38,12 +38,14 @@ def near_ties_on_demand(
     tensors: Tensors,
     oracle64: Any,
     generator: torch.Generator,
+    lowered: Mapping[str, float] | None = None,
 ) -> NearTies:
     """The reference is asked where an element is wrong, and as often as it takes to see it move.
 
     `reference`: in float64, of named inputs and weights; `oracle64`: its answer on `tensors`. An element is near a
     tie where its answers differ, and right where it is one of them, or as far from the least or the largest as these
     are apart: in a count of many ties each draw decides each by itself, and a kernel may decide them all alike.
+    `lowered`: as `RoundedSteps` has it.
     """
     ranges = {name: (leaf.long(), leaf.long()) for name, leaf in leaves(oracle64) if _whole(leaf)}
     draws = 0
@@ -55,7 +57,7 @@ def near_ties_on_demand(
                 for name, tensor in tensors.items()
             }
             # What is a whole number already must stay one: it is cut off next.
-            with RoundedSteps(generator, keeps_whole=True, units=_UNITS):
+            with RoundedSteps(generator, keeps_whole=True, units=_UNITS, lowered=lowered):
                 answers = reference(others)
             for name, leaf in leaves(answers):
                 if name in ranges and _whole(leaf) and leaf.shape == ranges[name][0].shape:

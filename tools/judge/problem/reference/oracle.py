@@ -53,7 +53,10 @@ from kernelagent.tools.judge.problem.reference.in_float64 import (
     double,
     doubled_once,
 )
-from kernelagent.tools.judge.problem.reference.lowered_precision import as_allowed
+from kernelagent.tools.judge.problem.reference.lowered_precision import (
+    as_allowed,
+    convolutions_among,
+)
 from kernelagent.tools.judge.problem.state_entries import require_same_entries
 from kernelagent.tools.virtual.device.repeated_indices import WRITES
 
@@ -86,15 +89,23 @@ class Oracle:
         self._weights: Mapping[str, torch.Tensor] = self._given
         self._step: TrainingStep | None = None
         self._own_state = ""
-        # A set, which the copies of `asking` and `beside` share.
-        self._lowered = set[str]()
+        # Which the copies of `asking` and `beside` share.
+        self._lowered = dict[str, float]()
         self.may_pack = True
         """Whether its gradients are the same where what is saved for a backward comes back as other tensors."""
 
     @property
+    def lowered(self) -> Mapping[str, float]:
+        """Which operations of the calls so far rounded float32 factors as torch's settings allow (`as_allowed`).
+
+        More are added as further calls are made.
+        """
+        return self._lowered
+
+    @property
     def rounds_convolutions(self) -> bool:
         """Whether a float32 convolution of a call so far was rounded to tf32, as torch's settings allow."""
-        return bool(self._lowered)
+        return convolutions_among(self._lowered)
 
     def beside(self) -> Oracle:
         """The same reference with weights in use of its own; one of the two is asked at a time."""
@@ -359,7 +370,7 @@ class Oracle:
         return result
 
     def _as_allowed(self) -> AbstractContextManager[Any]:
-        return as_allowed(on_convolution=lambda: self._lowered.add("convolution"))
+        return as_allowed(self._lowered)
 
     @contextmanager
     def _users_forward(self) -> Iterator[None]:

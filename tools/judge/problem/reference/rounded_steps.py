@@ -7,7 +7,7 @@ order it adds. Known as Monte Carlo arithmetic (D. S. Parker, UCLA CSD-970002, 1
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.tools.candidate_runner.forbidding import LIGHT
+from kernelagent.tools.judge.problem.reference.lowered_precision import factors_of
 
 _UNIT = 2.0**-24
 _ATEN = torch.ops.aten
@@ -54,7 +55,9 @@ _STEPS_INSIDE: dict[Any, Callable[..., Any]] = {
     **get_decompositions(
         [
             *(_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm),
-            _ATEN.gelu_backward,
+            *(_ATEN.native_layer_norm_backward, _ATEN.native_group_norm_backward),
+            *(_ATEN.native_batch_norm_backward, _ATEN.gelu_backward),
+            _ATEN._scaled_dot_product_flash_attention_for_cpu,
         ]
     ),
     _ATEN.gelu.default: _gelu,
@@ -68,7 +71,14 @@ elements cancel there. A GELU adds one to what is nearly minus one: how that rou
 _SUMS = frozenset(
     [
         *(_ATEN.sum, _ATEN.mean, _ATEN.cumsum, _ATEN.dot, _ATEN.mv, _ATEN.mm, _ATEN.bmm),
-        *(_ATEN.addmv, _ATEN.addmm, _ATEN.baddbmm, _ATEN.convolution),
+        *(_ATEN.addmv, _ATEN.addmm, _ATEN.baddbmm, _ATEN.convolution, _ATEN.convolution_backward),
+        *(
+            _ATEN.avg_pool2d,
+            _ATEN.avg_pool3d,
+            _ATEN._adaptive_avg_pool2d,
+            _ATEN._adaptive_avg_pool3d,
+        ),
+        *(_ATEN.embedding_dense_backward, _ATEN.upsample_bilinear2d),
     ]
 )
 """Linear in each operand: on absolute values they are what a sum of the terms' sizes comes to."""
@@ -106,10 +116,12 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         keeps_exact: bool = False,
         keeps_whole: bool = False,
         units: int = 1,
+        lowered: Mapping[str, float] | None = None,
     ) -> None:
         """`keeps_exact`: what float32 holds stays as it is, where it was added, multiplied or chosen.
 
-        `keeps_whole`: besides, where it was rounded to a whole number. `units`: so many units for each.
+        `keeps_whole`: besides, where it was rounded to a whole number. `units`: so many units for each. `lowered`: by
+        the name of an operation, how far its factors are off besides, as `lowered_precision.as_allowed` tells it.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self._keeps_exact = keeps_exact or keeps_whole
@@ -117,6 +129,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._unit = units * _UNIT
         self._in_exact_step = False
         self._by_part = True
+        self._lowered = lowered or {}
         self._generator = generator
         self._pattern: torch.Tensor | None = None
 
@@ -143,17 +156,29 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not func._schema.is_mutable:
             # Sums and products round inside: a part of them that cancels is seen in their operands.
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
+            self._lower(name, args)
         result = func(*args, **kwargs)
         self._in_exact_step, self._by_part = name in self._exact, name in _BY_PART
-        if func.overloadpacket in _SUMS and _is_wide(result):
+        if func.overloadpacket in _SUMS:
             sizes = func(*tree_map(_size, args), **kwargs)
-            # Terms that cancel in one order first add up in another, to half of their sizes at most.
-            self._move(result, (sizes - result.abs()).clamp_min(0) / 2)
+            for leaf, size in zip(tree_leaves(result), tree_leaves(sizes), strict=True):
+                if _is_wide(leaf):
+                    # Terms that cancel in one order first add up in another, to half of their sizes at most.
+                    self._move(leaf, (size - leaf.abs()).clamp_min(0) / 2)
             return result
         for leaf in tree_leaves(result):
             if _is_wide(leaf):
                 self._move(leaf)
         return result
+
+    def _lower(self, name: str, args: Sequence[Any]) -> None:
+        """Factors of what is formed in less than float32, in their place: they are copies already."""
+        unit = self._lowered.get(name)
+        if unit is None:
+            return
+        for at in factors_of(name, args):
+            if _is_wide(args[at]):
+                args[at].mul_(self._signs(args[at].shape).mul_(unit).add_(1).to(args[at].device))
 
     def _copy_moved(self, value: Any) -> Any:
         if not _is_wide(value):

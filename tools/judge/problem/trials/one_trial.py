@@ -35,7 +35,9 @@ def trial_on(
         natural_rms=natural_rms,
         index_ok=index_rule(oracle, arguments),
         otherwise=other_choices(oracle, arguments),
-        measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
+        measure_noise=noise_on_demand(
+            reference, tensors, expected.output64, generator, oracle.lowered
+        ),
         by_slices=probe == "natural",
     )
     state_noise = noise_on_demand(
@@ -43,8 +45,9 @@ def trial_on(
         tensors,
         dict(expected.state64),
         generator,
+        oracle.lowered,
     )
-    ties = near_ties_on_demand(reference, tensors, expected.output64, generator)
+    ties = near_ties_on_demand(reference, tensors, expected.output64, generator, oracle.lowered)
     return Trial(
         input_set, probe, arguments, expected, compared, reference, state_noise=state_noise,
         near_ties=ties if expected.in_float64 else None,
