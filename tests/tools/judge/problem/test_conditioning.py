@@ -215,3 +215,69 @@ def test_the_left_tail_of_a_gelu_is_as_sure_as_one_and_nearly_minus_one_add_up(a
     assert float(noise.steps.max[0]) > 1e3 * 2 * 2.0**-25
     assert float(noise.steps.max[0]) < 1e3 * 8 * 2.0**-24
     assert float(noise.inputs.max[0]) < float(noise.steps.max[0]) / 4
+
+
+def steps_of(forward, *tensors, lowered=None):
+    """RMS over the output of how far its steps move it, beside the output's own."""
+    named = {str(at): tensor for at, tensor in enumerate(tensors)}
+
+    def reference(given):
+        wide = [given[str(at)].double().requires_grad_() for at in range(len(tensors))]
+        return forward(*wide).detach()
+
+    right = reference(named)
+    noise = measure_noise(reference, named, right, seeded(), lowered)["output"]
+    return float(noise.steps.rms[0]), float(right.square().mean().sqrt())
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [torch.nn.BatchNorm2d(6), torch.nn.GroupNorm(2, 6), torch.nn.LayerNorm([6, 40, 40])],
+    ids=lambda norm: type(norm).__name__,
+)
+def test_in_a_backward_of_a_norm_its_sums_err_by_the_sizes_of_their_terms(norm):
+    """Where the upstream gradient is zero the input's is nothing but those sums, of terms that cancel elsewhere."""
+    norm = norm.double()
+    upstream = torch.zeros(4, 6, 40, 40, dtype=torch.float64)
+    upstream[..., :20:2], upstream[..., 1:20:2] = 1, -1
+
+    def gradient(x):
+        return torch.autograd.grad(norm(x), x, upstream)[0][..., 20:]
+
+    moved, _ = steps_of(gradient, torch.randn(4, 6, 40, 40, generator=seeded()))
+    assert moved > 0.1 * 2.0**-24
+
+
+def test_terms_that_cancel_in_a_gradient_of_a_convolution_err_by_their_sizes():
+    x, weight = torch.randn(1, 1, 40, 40, generator=seeded()), torch.ones(1, 1, 3, 3)
+    upstream = torch.ones(1, 1, 38, 38, dtype=torch.float64)
+    upstream[..., ::2] = -1
+
+    def gradient(x, weight):
+        made = torch.nn.functional.conv2d(x, weight)
+        return torch.autograd.grad(made, weight, upstream)[0]
+
+    moved, _ = steps_of(gradient, x + 100, weight)
+    assert moved > 0.2 * 2.0**-24 * 100 * 38 * 38
+
+
+def test_factors_of_a_convolution_move_by_what_eager_rounds_them_to():
+    """That eager cut the one large factor off where it is nearly short enough is luck."""
+    x, weight = torch.randn(2, 3, 12, 12, generator=seeded()), torch.randn(5, 3, 3, 3)
+    lowered = {"convolution": 2.0**-11}
+    near, size = steps_of(torch.nn.functional.conv2d, x, weight)
+    far, _ = steps_of(torch.nn.functional.conv2d, x, weight, lowered=lowered)
+    assert near < 2.0**-21 * size
+    assert 2.0**-12 * size < far < 2.0**-9 * size
+
+
+def test_factors_that_stay_in_float32_do_not_move_further():
+    """Each channel by itself, and products beside a convolution."""
+    lowered = {"convolution": 2.0**-11}
+    x, weight = torch.randn(2, 4, 12, 12, generator=seeded()), torch.randn(4, 1, 3, 3)
+    apart, size = steps_of(
+        lambda x, w: torch.nn.functional.conv2d(x, w, groups=4), x, weight, lowered=lowered
+    )
+    assert apart < 2.0**-20 * size
+    product, size = steps_of(torch.matmul, x[0, 0], x[0, 1], lowered=lowered)
+    assert product < 2.0**-20 * size

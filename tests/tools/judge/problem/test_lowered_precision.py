@@ -56,6 +56,24 @@ def test_depthwise_convolutions_and_matrix_products_stay_in_float32() -> None:
     assert lost(torch.matmul, torch.randn(64, 96), torch.randn(96, 32)) < 1e-6
 
 
+def test_what_was_rounded_is_told_with_what_its_factors_lose() -> None:
+    def told() -> dict[str, float]:
+        lowered: dict[str, float] = {}
+        with as_allowed(lowered), torch.no_grad():
+            convolved()(X, W)
+            convolved(groups=16)(X, torch.randn(16, 1, 3, 3))
+            convolved()(X.double(), W.double())
+            torch.matmul(X, torch.randn(12, 4))
+        return lowered
+
+    assert told() == {"convolution": 2.0**-11}
+    torch.set_float32_matmul_precision("medium")
+    assert told() == {"convolution": 2.0**-11, "mm": 2.0**-8}
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_float32_matmul_precision("highest")
+    assert told() == {}
+
+
 def test_groups_and_transposed_convolutions_round() -> None:
     assert lost(convolved(groups=4), X, torch.randn(8, 4, 3, 3)) > 1e-5
     transposed = torch.nn.functional.conv_transpose2d

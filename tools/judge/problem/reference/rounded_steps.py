@@ -57,7 +57,6 @@ _STEPS_INSIDE: dict[Any, Callable[..., Any]] = {
             *(_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm),
             *(_ATEN.native_layer_norm_backward, _ATEN.native_group_norm_backward),
             *(_ATEN.native_batch_norm_backward, _ATEN.gelu_backward),
-            _ATEN._scaled_dot_product_flash_attention_for_cpu,
         ]
     ),
     _ATEN.gelu.default: _gelu,
@@ -72,13 +71,8 @@ _SUMS = frozenset(
     [
         *(_ATEN.sum, _ATEN.mean, _ATEN.cumsum, _ATEN.dot, _ATEN.mv, _ATEN.mm, _ATEN.bmm),
         *(_ATEN.addmv, _ATEN.addmm, _ATEN.baddbmm, _ATEN.convolution, _ATEN.convolution_backward),
-        *(
-            _ATEN.avg_pool2d,
-            _ATEN.avg_pool3d,
-            _ATEN._adaptive_avg_pool2d,
-            _ATEN._adaptive_avg_pool3d,
-        ),
-        *(_ATEN.embedding_dense_backward, _ATEN.upsample_bilinear2d),
+        *(_ATEN.avg_pool2d, _ATEN.avg_pool3d, _ATEN._adaptive_avg_pool2d),
+        *(_ATEN._adaptive_avg_pool3d, _ATEN.embedding_dense_backward, _ATEN.upsample_bilinear2d),
     ]
 )
 """Linear in each operand: on absolute values they are what a sum of the terms' sizes comes to."""
