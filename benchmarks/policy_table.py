@@ -29,6 +29,8 @@ _COLUMNS = (
     *("exit", "ends_with", "estimate_us", "eager_us", "compile_us"),
     *("peak_gb", "seconds", "cpu_s", "described_s", "turn_s", "again_s"),
 )
+_USUAL = {"memory_limit": "4G", "judging_seconds": "120"}
+"""What the command's own default is, or less; rows without these had them."""
 _ACCEPTED = {"better", "not_faster"}
 Row = Mapping[str, str]
 
@@ -44,7 +46,10 @@ def main() -> None:
         "--part", default="1/1", help="K/N: the K-th of N parts, to run side by side"
     )
     parser.add_argument("--seconds", type=float, default=300.0, help="a problem")
-    parser.add_argument("--memory-limit", default="4G")
+    parser.add_argument("--memory-limit", default=_USUAL["memory_limit"])
+    parser.add_argument(
+        "--judging-seconds", default=_USUAL["judging_seconds"], help="of a candidate"
+    )
     parser.add_argument("--page", action="store_true", help="write the table of what is kept")
     options = parser.parse_args()
     if options.kernelbench is None:
@@ -69,7 +74,11 @@ def _run(options: argparse.Namespace) -> None:
         if problem in known or not path.stem.startswith(tuple(options.only or [""])):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            command = optimizing(path, folder, options.memory_limit, "120")
+            limits = {
+                "memory_limit": options.memory_limit,
+                "judging_seconds": options.judging_seconds,
+            }
+            command = optimizing(path, folder, *limits.values())
             columns = measured(command, folder, options.seconds)
         row = dict(zip(_COLUMNS, columns, strict=True))
         load = f"{os.getloadavg()[0]:.1f}"
@@ -79,6 +88,7 @@ def _run(options: argparse.Namespace) -> None:
                     {
                         "problem": problem,
                         **row,
+                        **limits,
                         "load": load,
                         "at": head_of(Path(__file__).parents[1]),
                     }
@@ -125,7 +135,7 @@ def page(rows: Iterable[Row]) -> str:
         "# The built-in policy on KernelBench",
         "",
         "`python -m benchmarks.policy_table KERNELBENCH --missing`, then `--page`: KernelBench at 423217d, every problem at its own",
-        "sizes on `virtual` (H200), one turn of the built-in policy, judged twice, 4 GB. **All times are estimates**, in µs; nothing ran on",
+        "sizes on `virtual` (H200), one turn of the built-in policy, judged twice, with `--memory-limit 4G --judging-seconds 120` where `limits` says nothing. **All times are estimates**, in µs; nothing ran on",
         "a GPU. Rows are of several commits (`at`) and loads of two cores (by the clock, so seconds of a loaded machine say little).",
         "",
         f"{len(every)} of {sum(_LEVELS.values())} problems have a row.",
@@ -141,8 +151,8 @@ def page(rows: Iterable[Row]) -> str:
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += [
         "",
-        "| problem | ends with | estimate | eager | compile | times eager | times compile | GB | s | at | load |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|",
+        "| problem | ends with | estimate | eager | compile | times eager | times compile | GB | s | limits | at | load |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|---|---|--:|",
     ]
     lines += map(_line, every)
     return "\n".join(lines) + "\n"
@@ -178,9 +188,17 @@ def _line(row: Row) -> str:
     cells = [
         *(row["problem"], row["ends_with"], row["estimate_us"], row["eager_us"], row["compile_us"]),
         *(f"{ratio:.2f}" if ratio else "" for ratio in (eager, compiled)),
-        *(row["peak_gb"], row["seconds"], row["at"], row.get("load", "")),
+        *(row["peak_gb"], row["seconds"], _limits(row), row["at"], row.get("load", "")),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _limits(row: Row) -> str:
+    """Those that were not the usual ones."""
+    units = {"memory_limit": "", "judging_seconds": " s"}
+    return ", ".join(
+        row[name] + units[name] for name, usual in _USUAL.items() if row.get(name, usual) != usual
+    )
 
 
 if __name__ == "__main__":
