@@ -28,6 +28,10 @@ HELD = "memory_of_gradients"
 """By the name of each `.grad`: what all of them show of the memory that it lies in, and how large that is."""
 
 
+Packed = Literal["alike", "dense"]
+"""As other tensors with the same strides; as dense ones, as by torch.autograd.graph.save_on_cpu(pin_memory=True)."""
+
+
 @dataclass(frozen=True)
 class TrainingStep:
     """What is asked of a module in one step."""
@@ -52,14 +56,16 @@ class TrainingStep:
     """What a backward must leave alone is compared as well: not where it is counted or timed."""
     beside: Arguments | None = None
     """Another call between the forward and its backward: what is kept for it must not be lost."""
+    beside_flips: bool = False
+    """That other call is made with the other flag, as of one who teaches or judges."""
     flips: bool = False
     """The flag is the other one in the backward, as after a `model.eval()` in between."""
     changes: Literal["inputs", "parameters", "results", None] = None
     """What the program writes to between the forward and its backward."""
     only: int | None = None
     """Which of these tensors, by number; None: each."""
-    packed: bool = False
-    """What is saved for the backward comes back as other tensors, as by torch.autograd.graph.save_on_cpu."""
+    packed: Packed | None = None
+    """How what is saved for the backward comes back, if not as it is."""
 
     def as_value(self) -> dict[str, Any]:
         """The step as a nest that crosses to another process."""
@@ -72,6 +78,7 @@ class TrainingStep:
             "left_out": self.left_out,
             "watched": self.watched,
             "beside": self.beside,
+            "beside_flips": self.beside_flips,
             "flips": self.flips,
             "changes": self.changes,
             "only": self.only,
@@ -138,11 +145,15 @@ def _with_gradients(
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     (args, kwargs), asked = _asked_inputs(arguments, step)
-    with saved_tensors_hooks(_packed, _as_it_is) if step.packed else nullcontext():
+    packing = nullcontext() if step.packed is None else _packing(step.packed)
+    with packing:
         output = module(*args, **kwargs)
     if step.beside is not None:
         (others, named), _ = _asked_inputs(step.beside, step)
-        module(*others, **named)
+        flips = step.beside_flips and isinstance(module, torch.nn.Module)
+        flag = step.training != flips
+        with _flag(module, flag) if isinstance(module, torch.nn.Module) else nullcontext():
+            module(*others, **named)
     if step.flips and isinstance(module, torch.nn.Module):
         module.train(not step.training)
     _change(step, arguments, parameters, output)
@@ -157,11 +168,19 @@ def _with_gradients(
     return _answer(plain, reported, gradients, watch or Watch())
 
 
-def _packed(saved: torch.Tensor) -> torch.Tensor:
+def _packing(how: Packed) -> saved_tensors_hooks:
+    return saved_tensors_hooks(_dense if how == "dense" else _alike, _as_it_is)
+
+
+def _alike(saved: torch.Tensor) -> torch.Tensor:
     """Another tensor with the same numbers and strides: the saved one itself where strides overlap."""
     plain = saved.detach()
     made = plain.clone()
     return made if made.stride() == plain.stride() else plain
+
+
+def _dense(saved: torch.Tensor) -> torch.Tensor:
+    return saved.detach().clone(memory_format=torch.contiguous_format)
 
 
 def _as_it_is(packed: torch.Tensor) -> torch.Tensor:

@@ -35,7 +35,7 @@ class Module(torch.nn.Module):
         return Times.apply(x, self.w)
 
 
-def step(rows, *, packed=False):
+def step(rows, *, packed=None):
     return TrainingStep(
         training=True, parameters=(("w",),), outputs=(0,), upstream=tuple((r,) for r in rows), packed=packed
     )  # fmt: skip
@@ -44,12 +44,59 @@ def step(rows, *, packed=False):
 def test_packed_tensors_are_others_with_the_same_numbers_and_strides():
     x = torch.randn(2, 3).t().contiguous().t()
     results = []
-    for packed in (False, True):
+    for packed in (None, "alike"):
         SEEN.clear()
         results.append(take(Module(), ((x,), {}), step([torch.ones(2, 3)], packed=packed)))
-        assert [own for _, _, own in SEEN] == [not packed]
+        assert [own for _, _, own in SEEN] == [packed is None]
     left, right = (r[GRADIENTS]["apart"] for r in results)
     assert all(torch.equal(left[name], right[name]) for name in ("w", "input 0"))
+
+
+def test_saved_tensors_come_back_dense_as_from_pinned_memory():
+    class Strides(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            SEEN.append(ctx.saved_tensors[0].stride())
+            return g
+
+    class Saves(torch.nn.Module):
+        def forward(self, x):
+            return Strides.apply(x)
+
+    x = torch.randn(3, 2).t()
+    for packed in (None, "alike", "dense"):
+        SEEN.clear()
+        asked = TrainingStep(
+            training=True, outputs=(0,), upstream=((torch.ones(2, 3),),), packed=packed
+        )
+        take(Saves(), ((x,), {}), asked)
+        assert [(3, 1) if packed == "dense" else (1, 2)] == SEEN
+
+
+def test_another_call_between_may_be_in_the_other_mode():
+    class Flags(torch.nn.Module):
+        def forward(self, x):
+            SEEN.append(self.training)
+            return x * 2
+
+    x, module = torch.ones(2, 3), Flags()
+    for flips in (False, True):
+        SEEN.clear()
+        asked = TrainingStep(
+            training=False,
+            outputs=(0,),
+            upstream=((torch.ones(2, 3),),),
+            beside=((x,), {}),
+            beside_flips=flips,
+        )
+        take(module, ((x,), {}), asked)
+        assert [False, flips] == SEEN
+        assert module.training
 
 
 def test_an_upstream_that_stands_beside_the_next_but_one_comes_twice_in_a_row():

@@ -208,16 +208,40 @@ def test_a_module_that_draws_at_random_in_training_mode_is_a_problem(tmp_path: P
         (
             "with torch.random.fork_rng():\n            torch.manual_seed(0)\n"
             "            return torch.nn.functional.rrelu(x - 1, training=True)",
-            False,
+            (),
         ),
-        ("return torch.nn.functional.elu(x)", True),
+        ("return torch.nn.functional.elu(x)", ("alike", "dense")),
     ],
 )
 def test_what_is_saved_comes_back_as_other_tensors_where_the_modules_own_gradients_bear_it(
-    tmp_path: Path, forward: str, may_pack: bool
+    tmp_path: Path, forward: str, may_pack: tuple[str, ...]
 ) -> None:
     text = f"    def forward(self, x):\n        {forward}\n"
-    assert _asked_to_train(tmp_path / "saved.py", text + _INPUTS).may_pack is may_pack
+    assert _asked_to_train(tmp_path / "saved.py", text + _INPUTS).may_pack == may_pack
+
+
+@pytest.mark.parametrize(
+    ("norm", "bears"),
+    [
+        ("torch.nn.functional.batch_norm(x, self.mean, self.var, training=self.training)", False),
+        (
+            "(x - self.mean) * self.var.rsqrt() + (self.mean.mul_(0.9) if self.training else 0)",
+            True,
+        ),
+    ],
+    ids=["torch's own reads its statistics in the backward", "written out"],
+)
+def test_a_call_in_training_mode_stands_between_where_the_modules_own_gradients_bear_it(
+    tmp_path: Path, norm: str, bears: bool
+) -> None:
+    text = (
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.register_buffer('mean', torch.zeros(32))\n"
+        "        self.register_buffer('var', torch.ones(32))\n\n"
+        f"    def forward(self, x):\n        return {norm}\n"
+    )
+    oracle = _asked_to_train(tmp_path / "norm.py", text + _INPUTS)
+    assert oracle.may_be_called_between is bears
 
 
 def test_a_module_without_gradients_is_a_problem(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from kernelagent.tools.calls.surroundings import (
     settings_of,
 )
 from kernelagent.tools.calls.tensors import tensors_of
-from kernelagent.tools.calls.training_step import TrainingStep, differentiable, take
+from kernelagent.tools.calls.training_step import Packed, TrainingStep, differentiable, take
 from kernelagent.tools.calls.whereabouts import Before, Whereabouts
 from kernelagent.tools.calls.writes import Writes, exchanged, held_by
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
@@ -91,8 +91,11 @@ class Oracle:
         self._own_state = ""
         # Which the copies of `asking` and `beside` share.
         self._lowered = dict[str, float]()
-        self.may_pack = True
-        """Whether its gradients are the same where what is saved for a backward comes back as other tensors."""
+        self.may_pack: tuple[Packed, ...] = ()
+        """How what is saved for a backward may come back, so that its gradients are the same."""
+        self.may_be_called_between = False
+        """Whether they are the same where it is called with the other flag before the backward: torch's own batch norms
+        read their running statistics as they are then."""
 
     @property
     def lowered(self) -> Mapping[str, float]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -20,9 +20,7 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.tables.probes import names_in
 from kernelagent.tools.calls.complex_numbers import parts_first
-from kernelagent.tools.calls.training_step import (
-    TrainingStep,
-)
+from kernelagent.tools.calls.training_step import GRADIENTS, Packed, TrainingStep
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden, name_of_input
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.steps.step_probes import StepInputs, StepProbes
@@ -83,17 +81,26 @@ WITH_BACKWARD = (
 def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
     """Raises `ProblemError` when gradients of this problem cannot be verified, with the reason.
 
-    Leaves `oracle.may_pack` false where torch saves a tensor that it fills afterwards, as its rrelu does: a hook that
-    packs what is saved keeps what was in that memory before.
+    Sets `oracle.may_pack`: not where torch saves a tensor that it fills afterwards, as its rrelu does: a hook that
+    packs what is saved keeps what was in that memory before. Nor where torch rounds otherwise on dense memory.
     """
     generator = torch.Generator().manual_seed(1)
+    may_pack: list[Packed] = list(get_args(Packed))
     for source in sources:
         arguments = source.draw(1)
         step = full_step(oracle, arguments, generator, training=True)
-        asked, packing = oracle.asking(step), oracle.asking(replace(step, packed=True))
+        asked = oracle.asking(step)
         first = asked.eager(arguments)
-        if _differs_at(first, packing.eager(arguments, going_on=True)) is None:
+        changed = [
+            how
+            for how in get_args(Packed)
+            if _differs_at(
+                first, oracle.asking(replace(step, packed=how)).eager(arguments, going_on=True)
+            )
+        ]
+        if not changed:
             continue
+        may_pack = [how for how in may_pack if how not in changed]
         where = _differs_at(first, asked.eager(arguments, going_on=True))
         if where is not None:
             names = dropouts_in(oracle.module)
@@ -103,7 +110,23 @@ def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
                 f"cannot be compared{f': {names}' if names else ''}; set its probability to 0, take a part without it, or "
                 f"leave --train out"
             )
-        oracle.may_pack = False
+    oracle.may_pack = tuple(may_pack)
+    oracle.may_be_called_between = all(
+        _bears_a_call(oracle, source, generator) for source in sources
+    )
+
+
+def _bears_a_call(oracle: Oracle, source: InputSource, generator: torch.Generator) -> bool:
+    """Whether gradients in eval mode outlast a call in training mode before the backward."""
+    arguments = source.draw(1)
+    step = full_step(oracle, arguments, generator, training=False)
+    between = replace(step, beside=source.draw(2), beside_flips=True)
+    try:
+        usual, other = (oracle.asking(s).eager(arguments)[GRADIENTS] for s in (step, between))
+    except ProblemError:
+        # As where the module itself refuses to train on these.
+        return False
+    return _differs_at(usual, other) is None
 
 
 def _differs_at(first: Any, second: Any) -> str | None:
@@ -240,7 +263,8 @@ def _of_source(
             chosen = kinds.asked[number % len(kinds.asked)]
             step = in_full(oracle, arguments, kinds.step(chosen, training=flag), generator)
             step = with_further(oracle, arguments, step, generator, structures)
-            step = replace(step, beside=draw(source, constant=constant))
+            other = oracle.may_be_called_between and (not flag or secrets.choice((True, False)))
+            step = replace(step, beside=draw(source, constant=constant), beside_flips=other)
         else:
             begun = kinds.step(EVERYTHING, training=flag)
             step = with_upstream(oracle, natural, begun, generator, 1)
@@ -253,9 +277,9 @@ def _of_source(
             if oracle.order_of_writes_shows(arguments):
                 yield Dropped(name, ORDER_SHOWS)
                 continue
-        flips, packed = secrets.choice((True, False)), secrets.choice((True, False))
+        flips = secrets.choice((True, False))
         # Here all that learns is asked for; a step that asks for little may need nothing of what is packed.
-        packed = at > 0 and packed and oracle.may_pack
+        packed = secrets.choice((None, *oracle.may_pack)) if at > 0 else None
         step = replace(step, watched=True, flips=flips, packed=packed)
         sizes = scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, name, arguments, sizes, generator)
@@ -263,7 +287,7 @@ def _of_source(
     for alone in range(_ALONE):
         arguments = draw(source, constant=constant)
         step = step_alone(oracle, arguments, kinds, generator, structures)
-        packed = not alone and oracle.may_pack
+        packed = oracle.may_pack[-1] if oracle.may_pack and not alone else None
         step, sizes = replace(step, watched=True, packed=packed), scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, "natural", arguments, sizes, generator)
         yield replace(trial, step=step)
