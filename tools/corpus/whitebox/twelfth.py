@@ -10,6 +10,10 @@ _SWITCHES, _FRAMES, _IGNORED = "l_switches", "l_last_frames", "l_some_ignored"
 _ENERGIES, _HALF, _DRAWN = "l_energies_trained", "h_bf16_norm", "l_drawn_tokens"
 
 
+_REACHED, _HIDDEN = "l_reached", "l_hidden_places"
+_COLUMNS, _CENTRED = "l_columns_trained", "l_centred_trained"
+
+
 def _disclosed(base: str, name: str, code: str, *edits: tuple[str, str]) -> Fixture:
     """Named by a disclosure, or refused where a judged call happens to show it."""
     source = edited(honest_kernel(base), *edits)
@@ -55,6 +59,42 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             also=("nonfinite", "out_of_bounds"),
         ),
         Fixture(
+            "l-takes-what-is-saved-to-lie-as-it-did",
+            _COLUMNS,
+            edited(honest_kernel(_COLUMNS), ("dx, parts, *x.stride()", "dx, parts, *ctx.steps")),
+            code="wrong_output",
+            mode="train",
+            also=("nonfinite", "out_of_bounds"),
+        ),
+        Fixture(
+            "l-keeps-statistics-that-a-call-between-moves",
+            _CENTRED,
+            edited(
+                honest_kernel(_CENTRED),
+                (
+                    "ctx.save_for_backward(x, weight, used)",
+                    "ctx.save_for_backward(x, weight, used if trains else size)",
+                ),
+            ),
+            code="wrong_output",
+            mode="train",
+        ),
+        _disclosed(
+            _REACHED,
+            "goes-half-the-longest-way",
+            "differs_on_regular_rows",
+            ("ROUNDS=5", "ROUNDS=4"),
+        ),
+        _disclosed(
+            _HIDDEN,
+            "takes-a-byte-for-a-number",
+            "differs_on_truths",
+            (
+                "tl.where(seen != 0, x * tl.load(w_ptr + j, mask=mask), 0.0)",
+                "x * tl.load(w_ptr + j, mask=mask) * seen.to(tl.float32)",
+            ),
+        ),
+        Fixture(
             "l-leaves-one-column-out-of-a-sum",
             _HALF,
             edited(
@@ -90,6 +130,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_FRAMES, "begins-anew-with-its-position", "differs_on_state_begun_anew"),
         _honest(_IGNORED, "leaves-out-what-is-ignored", "differs_on_unread"),
         _honest(_IGNORED, "has-no-number-where-all-are-ignored", "differs_on_alike"),
+        _honest(_REACHED, "goes-all-the-way", "differs_on_regular_rows"),
+        _honest(_HIDDEN, "asks-whether-a-byte-is-zero", "differs_on_truths"),
+        Fixture(
+            "l-reads-what-is-saved-as-it-lies", _COLUMNS, honest_kernel(_COLUMNS), mode="train"
+        ),
+        Fixture("l-keeps-statistics-of-its-own", _CENTRED, honest_kernel(_CENTRED), mode="train"),
         Fixture(
             "l-takes-upstream-gradients-as-they-lie",
             _ENERGIES,

@@ -49,6 +49,20 @@ def alike_integers(natural: Tensors, generator: torch.Generator) -> Iterator[Unl
             yield Unlike("alike", "is not the same in all places", f"{value} in all", name, changed)
 
 
+def other_truths(natural: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
+    """Each input of truths with 255 as the byte of what is true, as a view of an image's bytes has it.
+
+    Torch takes every byte but zero for true. A kernel that reads the bytes as numbers does not.
+    """
+    names = [n for n, t in natural.items() if t.dtype == torch.bool and t.numel()]
+    for name in in_drawn_order(names, generator)[:_MOST_INPUTS]:
+        tensor = natural[name].detach()
+        places = tensor if 0 not in tensor.stride() else tensor.contiguous()
+        truths = (places.view(torch.uint8) * 255).view(torch.bool)
+        held = "has one as the byte of each truth"
+        yield Unlike("truths", held, "truths whose byte is 255", name, {name: truths})
+
+
 def _masked(natural: Tensors, tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Where a mask beside it is true, and where it is not."""
     for mask in natural.values():

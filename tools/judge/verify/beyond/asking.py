@@ -104,7 +104,7 @@ def ask(
     except NO_ANSWER:
         return None
     expected = trial.expected
-    if not _same(expected.output, again):
+    if not same_answers(expected.output, again):
         return None
     process.hold(weights)
     _forget_launches(context, process)
@@ -196,7 +196,8 @@ def _forget_launches(context: JudgeContext, process: CandidateProcess) -> None:
         process.take_launches()
 
 
-def _same(left: object, right: object) -> bool:
+def same_answers(left: object, right: object) -> bool:
+    """Whether all tensors of both hold the same, NaN in the same places."""
     pairs = zip(compare.leaves(left), compare.leaves(right), strict=True)
     return all(
         torch.equal(_widened(a).nan_to_num(), _widened(b).nan_to_num())

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
+from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.reached import reached
 from kernelagent.tools.judge.problem.steps.upstreams import of_unlike_sizes
 from kernelagent.tools.judge.problem.trials.equal_elements import equal_elements
@@ -18,6 +19,7 @@ from kernelagent.tools.judge.problem.trials.lone_elements import lone_changes, l
 from kernelagent.tools.judge.problem.trials.near_rows import near_rows
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
+from kernelagent.tools.judge.problem.trials.regular_rows import regular_rows
 from kernelagent.tools.judge.problem.trials.scaled_together import scaled_together
 from kernelagent.tools.judge.problem.trials.switches import begun_anew, switched
 from kernelagent.tools.judge.problem.trials.unlike import (
@@ -27,10 +29,15 @@ from kernelagent.tools.judge.problem.trials.unlike import (
     unlike_weights,
 )
 from kernelagent.tools.judge.problem.trials.unlike_buffers import larger_buffers
-from kernelagent.tools.judge.problem.trials.unread_places import alike_integers, unread_places
+from kernelagent.tools.judge.problem.trials.unread_places import (
+    alike_integers,
+    other_truths,
+    unread_places,
+)
 from kernelagent.tools.judge.verify.beyond.asking import (
     NO_ANSWER,
     Asked,
+    same_answers,
     with_changed,
     without_end,
 )
@@ -78,6 +85,7 @@ class UnlikeInputs(UnlikeCalls):
         kinds: tuple[Iterator[Unlike], ...] = (
             near_rows(natural, given, self.generator),
             scaled_together(natural),
+            regular_rows(natural, self.generator),
             at_floors(natural, self._floors, self.generator),
             lone_elements(natural, self.generator),
             lone_changes(natural, self.generator),
@@ -136,11 +144,22 @@ class UnlikeInputs(UnlikeCalls):
             if item.property not in report:
                 asked = self._ask(source, with_changed(drawn, item.tensors), item.property, usual)
                 self._note(source, item, asked, report)
+        for item in other_truths(natural, self.generator):
+            changed = with_changed(drawn, item.tensors)
+            if item.property not in report and self._same(drawn, changed):
+                self._note(source, item, self._ask(source, changed, item.property, usual), report)
         for item in alike_integers(natural, self.generator):
             if item.property not in report:
                 # A mean over none of them is NaN, and has to be.
                 asked = self._ask(source, with_changed(drawn, item.tensors), item.property, 1.0)
                 self._note(source, item, asked, report)
+
+    def _same(self, one: Arguments, other: Arguments) -> bool:
+        """Whether the reference answers both the same."""
+        try:
+            return same_answers(*(self.context.oracle.eager(given) for given in (one, other)))
+        except NO_ANSWER:
+            return False
 
     def _differs(self, code: str, where: str, asked: Asked | None) -> bool:
         """Whether it does there, which is told."""
