@@ -11,6 +11,7 @@ _ENERGIES, _HALF, _DRAWN = "l_energies_trained", "h_bf16_norm", "l_drawn_tokens"
 
 
 _REACHED, _HIDDEN = "l_reached", "l_hidden_places"
+_AREAS = "l_areas_within"
 _COLUMNS, _CENTRED = "l_columns_trained", "l_centred_trained"
 
 
@@ -80,6 +81,15 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             mode="train",
         ),
         _disclosed(
+            _AREAS,
+            "compares-areas-in-float32",
+            "differs_on_changes",
+            (
+                "area <= tl.load(limit_ptr + i, mask=mask)",
+                "area.to(tl.float32) <= tl.load(limit_ptr + i, mask=mask).to(tl.float32)",
+            ),
+        ),
+        _disclosed(
             _REACHED,
             "goes-half-the-longest-way",
             "differs_on_regular_rows",
@@ -130,6 +140,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_FRAMES, "begins-anew-with-its-position", "differs_on_state_begun_anew"),
         _honest(_IGNORED, "leaves-out-what-is-ignored", "differs_on_unread"),
         _honest(_IGNORED, "has-no-number-where-all-are-ignored", "differs_on_alike"),
+        _honest(_AREAS, "compares-areas-exactly", "differs_on_changes"),
         _honest(_REACHED, "goes-all-the-way", "differs_on_regular_rows"),
         _honest(_HIDDEN, "asks-whether-a-byte-is-zero", "differs_on_truths"),
         Fixture(

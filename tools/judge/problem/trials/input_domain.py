@@ -162,6 +162,17 @@ def laid_out_like(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return with_strides(values, like.stride()).requires_grad_(like.requires_grad)
 
 
+def with_loose_ones(tensor: torch.Tensor) -> torch.Tensor:
+    """Dimensions of one element with a stride of their own, which means nothing; other tensors as they are."""
+    if 1 not in tensor.shape or tensor.layout != torch.strided or not tensor.is_contiguous():
+        return tensor
+    strides = tuple(
+        2 * stride + 1 if size == 1 else stride
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    return with_strides(tensor.detach(), strides).requires_grad_(tensor.requires_grad)
+
+
 def in_layout_of(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """`values`, moved where they do not lie in memory as `like` does; of another shape they stay where they are."""
     if values.shape != like.shape or values.stride() == like.stride():

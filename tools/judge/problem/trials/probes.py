@@ -318,9 +318,10 @@ def _at_edges(count: int, columns: int, generator: torch.Generator) -> torch.Ten
 def _mean100(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
     row = _row_like(values)
     at = torch.arange(row.numel(), device=row.device).reshape(row.shape)
-    # Rows of either sign: what a mask fills in is larger than all of a negative row.
-    sign = torch.where(at % 2 == int(torch.randint(2, (), generator=generator)), 1.0, -1.0)
-    return scale * (standard_normal(values, generator) + 100 * sign)
+    # Rows of either sign: what a mask fills in is larger than all of a negative row, and an exponential that counts
+    # from there is zero in float32 for each of its numbers, as it is below -104.
+    above = at % 2 == int(torch.randint(2, (), generator=generator))
+    return scale * (standard_normal(values, generator) + torch.where(above, 100.0, -130.0))
 
 
 def _large_logits(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:

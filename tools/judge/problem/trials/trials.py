@@ -27,6 +27,7 @@ from kernelagent.tools.judge.problem.reference.conversions import defined_as_in
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.reference.reached import reached
 from kernelagent.tools.judge.problem.trials.distinct_numbers import ORDER_SHOWS
+from kernelagent.tools.judge.problem.trials.input_domain import with_loose_ones
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
 from kernelagent.tools.judge.problem.trials.one_trial import pair, trial_on
@@ -241,6 +242,8 @@ def _at_other_sizes(
     try:
         scale = compare.scales_of(oracle.in_float64_or_eager(draw(source, constant=constant)))
         arguments = draw(source, constant=constant)
+        # A row that is cut from a wider tensor lies so, and a guard lets it in as contiguous.
+        arguments = pair(tree_map_only(torch.Tensor, with_loose_ones, arguments))
         made = trial_on(oracle, source.name, "natural", arguments, scale, generator)
     except REFUSALS:
         return None

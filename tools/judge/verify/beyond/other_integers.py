@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.boundaries import can_be_halved, either_side
+from kernelagent.tools.judge.problem.trials.input_domain import Tensors
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
 from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order
@@ -33,6 +37,8 @@ _FACTORS = (
 """Integers become so much larger, as long as the module takes them and answers in the same form."""
 _TIMES_LOWER = 1 << 40, 1 << 20, 1 << 10, 4
 """By how much negative integers become smaller, as far as the module takes them."""
+_ENDS = 6
+"""Draws between which a row's answer may change."""
 _MOST_INTEGERS = 6
 """Inputs of integers that are tried, in a drawn order."""
 
@@ -46,6 +52,8 @@ class OtherIntegers(UnlikeCalls):
         every = named_tensors(self._draw(source)).items()
         names = [n for n, t in every if t.dtype in INTEGERS]
         for name in in_drawn_order(names, self.generator)[:_MOST_INTEGERS]:
+            if self._at_changes(source, name, usual):
+                return
             taken = self._taken(source, name, usual)
             for factor in {*taken[-1:], *taken[len(taken) // 2 :][:1]}:
                 arguments = self._larger(source, name, factor)
@@ -110,6 +118,30 @@ class OtherIntegers(UnlikeCalls):
             if self._differs_on(source, name, arguments, "smaller", usual) is not None:
                 return
 
+    def _at_changes(self, source: InputSource, name: str, usual: float) -> bool:
+        """Whether it was told of integers next to which the answer changes."""
+        drawn = self._draw(source)
+        one = named_tensors(drawn)[name]
+        others = [named_tensors(self._draw(source))[name] for _ in range(_ENDS)]
+        oracle = self.context.oracle
+        try:
+            if any(t.shape != one.shape for t in others) or not can_be_halved(
+                one, oracle.eager(drawn)
+            ):
+                return False
+            answer = partial(_answer_with, oracle, drawn)
+            sides = list(either_side(name, one, others, answer))
+        except NO_ANSWER:
+            return False
+        for values in sides:
+            asked = self._ask(source, with_changed(drawn, {name: values}), "changes", usual)
+            if asked is not None and asked.wrong is not None:
+                held = "is nowhere next to where your module's answer changes"
+                self._tell(source, "changes", name, held, "numbers that are", asked)
+                stop_after(asked)
+                return True
+        return False
+
     def _taken(self, source: InputSource, name: str, usual: float) -> list[float]:
         """By how much they may grow, smallest first."""
         form = _form(self.context.oracle.eager(self._draw(source)))
@@ -131,6 +163,10 @@ class OtherIntegers(UnlikeCalls):
         natural = self._draw(source)
         changed = larger_integers(named_tensors(natural)[name], factor, self.generator)
         return None if changed is None else with_changed(natural, {name: changed})
+
+
+def _answer_with(oracle: Oracle, drawn: Arguments, tensors: Tensors) -> Any:
+    return oracle.eager(with_changed(drawn, tensors))
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
