@@ -134,8 +134,8 @@ class Examination:
         drawn = rounds(*every, constant=constant, plan=plan, literals=literals)
         self._run(drawn, verifier)
         most = FAR_ON_AT_THE_END if self._last else FAR_ON_IN_A_TURN
-        far = far_rounds(*every[:2], constant=constant, most=most, literals=literals)
-        self._run(far, verifier)
+        far = partial(far_rounds, *every[:2], constant=constant, most=most, literals=literals)
+        self._run(far(), verifier)
         corners = partial(corner_rounds, *every[:2], constant=constant, literals=literals)
         self._run(corners(steps=False), verifier)
         tried, offered = findings.configuration, process.configurations
@@ -155,6 +155,8 @@ class Examination:
             drawn = training_rounds(*every, constant=constant, plan=steps, literals=literals)
             self._run(drawn, verifier)
             self._run(corners(steps=True), verifier)
+            # A training step counts on for every batch norm: a few states are enough.
+            self._run(far(most=max(1, most // 4), training=True), verifier)
             findings.disclose(*_FIRST_ORDER)
         untried = findings.choices.sentence(literals_of("", context.problem.source).values)
         if untried is not None:

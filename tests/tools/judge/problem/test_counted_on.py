@@ -10,7 +10,10 @@ import torch
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.counted_on import counted_on
+from kernelagent.tools.judge.problem.reference.met_numbers import met_numbers
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.far_rounds import far_rounds
+from kernelagent.tools.judge.problem.trials.inputs import InputSource, on_meta
 
 MODULE = """\
     import torch
@@ -88,3 +91,35 @@ def test_a_cache_is_not_called_beyond_its_end_which_it_refuses(tmp_path):
 def test_what_is_no_counter_is_left_alone(tmp_path):
     for forward in ("return x", "self.at.fill_(7); return x", "self.at.mul_(2).add_(1); return x"):
         assert states(reference(tmp_path, AT.format("int64"), forward)) == []
+
+
+def test_a_period_that_is_computed_is_met_as_the_reference_runs(tmp_path):
+    forward = (
+        "self.at.add_(1); return torch.where(self.at % (90 * x.shape[0]) == 0, x, x * self.at)"
+    )
+    oracle = reference(tmp_path, AT.format("int64"), forward)
+    met = met_numbers(oracle, ((torch.ones(4),), {}))
+    assert 360 in met
+    assert {int(s.weights["at"]) for s in states(oracle, met)} & {357, 358, 359}
+
+
+def test_what_counts_in_training_alone_is_counted_on_there(tmp_path):
+    forward = "self.at.add_(3 if self.training else 0); return x * self.at"
+    oracle = reference(tmp_path, AT.format("int64"), forward)
+    source = InputSource(
+        "default", on_meta(((torch.ones(4),), {})), lambda _: ((torch.ones(4),), {})
+    )
+
+    def trials(training):
+        drawn = far_rounds(oracle, (source,), constant=True, most=3, training=training)
+        return [trial for item in drawn for trial in item.trials]
+
+    assert not trials(training=False)
+    found = trials(training=True)
+    assert found
+    for trial in found:
+        while trial is not None:
+            assert trial.step is not None
+            assert trial.step.training
+            assert int(trial.expected.state["at"]) > 200
+            trial = trial.then

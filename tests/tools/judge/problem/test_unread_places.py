@@ -8,7 +8,11 @@ from typing import Any
 import torch
 
 from kernelagent.tools.judge.problem.trials.scaled_together import scaled_together
-from kernelagent.tools.judge.problem.trials.unread_places import alike_integers, unread_places
+from kernelagent.tools.judge.problem.trials.unread_places import (
+    alike_integers,
+    other_truths,
+    unread_places,
+)
 
 Inputs = Mapping[str, torch.Tensor]
 
@@ -61,3 +65,13 @@ def test_all_inputs_are_small_at_once_as_far_as_their_types_reach() -> None:
     ]
     assert sizes == [[2.0**-40] * 2, [2.0**-80] * 2]
     assert list(scaled_together({"x": x.half(), "y": y})) == []
+
+
+def test_truths_have_another_byte_and_are_the_same_truths() -> None:
+    seen = torch.rand(8, 4, generator=seeded()) < 0.5
+    (item,) = other_truths({"x": torch.ones(3), "seen": seen}, seeded())
+    made = item.tensors["seen"]
+    assert item.name == "seen"
+    assert made.dtype == torch.bool
+    assert set(made.view(torch.uint8).reshape(-1).tolist()) == {0, 255}
+    assert torch.equal(made.view(torch.uint8) != 0, seen)

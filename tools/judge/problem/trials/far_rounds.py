@@ -8,7 +8,9 @@ from itertools import islice
 
 import torch
 
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.reference.counted_on import FarOn, counted_on
+from kernelagent.tools.judge.problem.reference.met_numbers import met_numbers
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.known_trials import known_trial
@@ -31,17 +33,23 @@ def far_rounds(
     constant: bool,
     most: int,
     literals: Literals = NONE,
+    training: bool = False,
 ) -> Iterator[Trial | Round]:
-    """A round for each state, `most` of them; none where no forward of the reference counts."""
+    """A round for each state, `most` of them; none where no forward of the reference counts.
+
+    `training`: the calls are made in training mode, without gradients.
+    """
+    step = TrainingStep(training=True) if training else None
+    oracle = oracle if step is None else oracle.asking(step)
     numbers = [*literals.integers, *(int(v) for v in literals.values if v.is_integer())]
     given = oracle.given_weights
     if not _may_count(oracle):
         return
     for source in sources:
         drawn = [draw(source, constant=constant) for _ in range(_DRAWS)]
-        states = counted_on(oracle, given, drawn, numbers)
+        states = counted_on(oracle, given, drawn, [*numbers, *met_numbers(oracle, drawn[0])])
         for state in islice(states, most // len(sources) or 1):
-            trial = _from(oracle, source, state, constant=constant)
+            trial = _from(oracle, source, state, step, constant=constant)
             if trial is not None:
                 yield trial
                 yield Round(state.weights, (trial,), (), forwards_before=state.forwards)
@@ -53,7 +61,14 @@ def _may_count(oracle: Oracle) -> bool:
     return any(True for _ in oracle.module.buffers())
 
 
-def _from(oracle: Oracle, source: InputSource, state: FarOn, *, constant: bool) -> Trial | None:
+def _from(
+    oracle: Oracle,
+    source: InputSource,
+    state: FarOn,
+    step: TrainingStep | None,
+    *,
+    constant: bool,
+) -> Trial | None:
     """Call after call; None where the reference has no answer to the first that outlasts its own rounding."""
     generator = torch.Generator().manual_seed(fresh_seed())
     oracle.use_weights(state.weights)
@@ -67,6 +82,6 @@ def _from(oracle: Oracle, source: InputSource, state: FarOn, *, constant: bool) 
         oracle.use_weights(trial.expected.state)
     chained: Trial | None = None
     for trial in reversed(made):
-        chained = replace(trial, then=chained)
+        chained = replace(trial, step=step, then=chained)
     oracle.use_weights(state.weights)
     return chained

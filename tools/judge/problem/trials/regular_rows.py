@@ -65,7 +65,7 @@ def _of_numbers(
         if seen.kind == "real":
             yield "rows that are waves", seen.scale * _waves(values, generator)
         for signs in ((1, 1),) if seen.kind == "positive" else _SIGNS:
-            made = _growing(values, seen.scale, signs, generator)
+            made = _growing(values, seen.scale, signs, torch.finfo(tensor.dtype).max, generator)
             yield "rows whose numbers grow by one factor", made
         yield "rows whose largest are at one distance", _at_one_distance(values, generator)
     if tensor.dim() > 1 and count <= _MOST_IN_A_PLACE and tensor.shape[-2] >= _FEWEST:
@@ -88,12 +88,16 @@ def _waves(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _growing(
-    values: torch.Tensor, scale: float, signs: tuple[int, int], generator: torch.Generator
+    values: torch.Tensor,
+    scale: float,
+    signs: tuple[int, int],
+    largest: float,
+    generator: torch.Generator,
 ) -> torch.Tensor:
     """From a fraction of their size on, to either end of the row, with these signs in turn."""
     *leading, count = values.shape
     shape = (*leading, 1)
-    room = math.log2(torch.finfo(values.dtype).max / max(scale, torch.finfo(values.dtype).tiny)) / 2
+    room = math.log2(largest / scale) / 2
     most = max(0.0, min(_OCTAVES, room)) / (count - 1)
     octaves = min(1.0, most) * (0.1 + 0.9 * torch.rand(shape, generator=generator))
     begin = scale * torch.exp2(-4 * torch.rand(shape, generator=generator))
@@ -107,9 +111,9 @@ def _growing(
 def _at_one_distance(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Eight or more of a row, as on a line or a diagonal of what the row is folded to."""
     *leading, count = values.shape
-    sides = [side for side in (math.isqrt(count), 16, 32, 64) if 2 <= side <= count // 4]
+    sides = [side for side in (math.isqrt(count), 16, 32, 64) if 2 <= side < count // 8]
     distances = {1, 2, *(d for side in sides for d in (side - 1, side, side + 1))}
-    choices = torch.tensor(sorted(d for d in distances if 0 < d <= max(1, count // 4)))
+    choices = torch.tensor(sorted(d for d in distances if 0 < d <= max(1, count // 8)))
     distance = choices[torch.randint(len(choices), (*leading, 1), generator=generator)]
     begin = torch.randint(count, (*leading, 1), generator=generator)
     places = torch.arange(count)
