@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import CellType, FunctionType
 from typing import Any
 
 import torch
@@ -33,7 +34,31 @@ def copied_with(
     for buffer in module.buffers():
         made = of(buffer.detach())
         memo[id(buffer)] = made.clone() if made.data_ptr() == buffer.data_ptr() != 0 else made
-    return copy.deepcopy(module, memo)
+    whole = copy.deepcopy(module, memo)
+    for part in whole.modules():
+        for name, value in [*vars(part).items()]:
+            if isinstance(value, FunctionType) and value.__closure__:
+                # As of `self.mlpf = lambda x: mlp(x)`, which would go on with the original's `mlp`.
+                vars(part)[name] = _with_copies(value, memo)
+    return whole
+
+
+def _with_copies(function: FunctionType, memo: Mapping[int, Any]) -> FunctionType:
+    """A function that a module holds, with copies in its closure: to `copy.deepcopy` a function is one thing."""
+    cells = []
+    for cell in function.__closure__ or ():
+        empty = cell == CellType()
+        held = None if empty else cell.cell_contents
+        cells.append(cell if empty or id(held) not in memo else CellType(memo[id(held)]))
+    made = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        tuple(cells),
+    )
+    made.__kwdefaults__, made.__dict__ = function.__kwdefaults__, function.__dict__
+    return made
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
