@@ -156,7 +156,8 @@ class Examination:
             self._run(drawn, verifier)
             self._run(corners(steps=True), verifier)
             # A training step counts on for every batch norm: a few states are enough.
-            self._run(far(most=max(1, most // 4), training=True), verifier)
+            few = max(FAR_ON_IN_A_TURN, most // 4)
+            self._run(far(most=few, training=True), verifier)
             findings.disclose(*_FIRST_ORDER)
         untried = findings.choices.sentence(literals_of("", context.problem.source).values)
         if untried is not None:

@@ -39,6 +39,8 @@ _TIMES_LOWER = 1 << 40, 1 << 20, 1 << 10, 4
 """By how much negative integers become smaller, as far as the module takes them."""
 _ENDS = 6
 """Draws between which a row's answer may change."""
+_TIMES_HALVED = 3
+"""Of many neighbours of a change only a few may be near enough to it."""
 _MOST_INTEGERS = 6
 """Inputs of integers that are tried, in a drawn order."""
 
@@ -52,7 +54,7 @@ class OtherIntegers(UnlikeCalls):
         every = named_tensors(self._draw(source)).items()
         names = [n for n, t in every if t.dtype in INTEGERS]
         for name in in_drawn_order(names, self.generator)[:_MOST_INTEGERS]:
-            if self._at_changes(source, name, usual):
+            if any(self._at_changes(source, name, usual) for _ in range(_TIMES_HALVED)):
                 return
             taken = self._taken(source, name, usual)
             for factor in {*taken[-1:], *taken[len(taken) // 2 :][:1]}:
