@@ -321,6 +321,8 @@ def pretending_cuda(target: str, *, rounds: bool = False) -> Iterator[None]:
     for name, value in _answers(target):
         put(torch.cuda, name, value)
     _patch_modules_and_generators(put)
+    # Asked by every LSTM: this build has no cuDNN, of which torch would warn the user.
+    put(torch.backends.cudnn, "is_acceptable", lambda _: False)
     engine: Any = torch.autograd
     put(engine, _ENGINE, _with_what_was_entered(getattr(engine, _ENGINE)))
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
@@ -108,3 +110,10 @@ def test_a_backward_of_ones_own_names_the_gpu_however_it_is_asked_for(asked):
             y.sum().backward()
             found = x.grad
     assert found.tolist() == [2.0] * 4
+
+
+def test_a_recurrent_layer_is_called_without_a_word_about_this_builds_lack_of_cudnn():
+    with warnings.catch_warnings(), pretending_cuda("sm_90"):
+        warnings.simplefilter("error")
+        made = torch.nn.LSTM(4, 8).to("cuda")
+        assert made(torch.randn(3, 2, 4, device="cuda"))[0].shape == (3, 2, 8)
