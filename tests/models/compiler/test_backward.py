@@ -341,3 +341,11 @@ def test_no_turn_hands_in_what_was_handed_in_before() -> None:
         assert normal_form(source) not in {normal_form(earlier.source) for earlier in past}
         past.append(Past(source, accepted(2.0)))
     assert len(past) > 1
+
+
+def test_what_a_call_in_training_writes_to_is_copied_for_the_backward_of_one_in_eval_mode() -> None:
+    """As of a teacher that is called between: the kernels write without torch's noticing."""
+    _, _, source = written("a count that decides")
+    trained, in_eval = source.split("class CountedInEvalFunction")
+    assert "clone" not in trained
+    assert "calls_before = calls.clone()" in in_eval

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from kernelagent.models.compiler.capturing.capture import Captured
@@ -46,9 +46,10 @@ def function_name(module: str, of: str) -> str:
 class StepFunction:
     """The text of one function of autograd."""
 
-    def __init__(self, pair: Pair, what: str, computed: Computed) -> None:
-        """`what`: the module's class, for messages."""
+    def __init__(self, pair: Pair, what: str, computed: Computed, written: Collection[str]) -> None:
+        """`what`: the module's class, for messages; `written`: buffers, by their places, that calls write to."""
         self._pair = pair
+        self._written = written
         self._what = what
         self._computed = computed
         self.arguments: list[int] = []
@@ -129,9 +130,10 @@ class StepFunction:
         }
 
     def _as_they_were(self, kept: dict[str, str]) -> list[str]:
-        """Lines that copy what the kernels write to, where the backward reads it as it was before."""
+        """Lines that copy what this call or one after it writes to, where the backward reads it as it was before."""
         local = [value for value in self._pair.forward.values if value.kind != "constant"]
-        written = {local[at].name for at in self._pair.overwritten}
+        pairs = zip(local, self._pair.values, strict=True)
+        written = {own.name for own, value in pairs if place(value) in self._written}
         lines = []
         for name, text in kept.items():
             if text in written:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -33,6 +33,7 @@ from kernelagent.models.compiler.module.host import (
     empty,
     host_names,
     input_lines,
+    place,
     results,
     whole_tensors,
     without_unread_sizes,
@@ -240,21 +241,27 @@ class Writer(KernelWriter):
     def _steps(self, pairs: Mapping[bool, Pair], of: str) -> list[str]:
         """The body of a method that is trained: it calls a function of autograd, one for each flag."""
         trained, other = pairs[True], pairs[False]
-        applied = self._applied(trained, of)
+        # A call with the other flag may come between a forward and its backward.
+        written = {
+            place(pair.values[at])
+            for pair in pairs.values()
+            for at in (*pair.overwritten, *pair.counters)
+        }
+        applied = self._applied(trained, of, written)
         if trained is other:
             return applied
         return [
             "if self.training:",
             *(f"    {line}" for line in applied),
-            *self._applied(other, f"{of}_in_eval".strip("_")),
+            *self._applied(other, f"{of}_in_eval".strip("_"), written),
         ]
 
-    def _applied(self, pair: Pair, of: str) -> list[str]:
+    def _applied(self, pair: Pair, of: str, written: Collection[str]) -> list[str]:
         """The checked call of the function that a pair is written as."""
         name = unique(function_name(self._what, of), self._functions)
-        written = StepFunction(pair, self._what, self._computed)
-        self._functions[name] = written.source(name, f"{of} " if of else "")
-        return written.applied(name, by_module(pair))
+        function = StepFunction(pair, self._what, self._computed, written)
+        self._functions[name] = function.source(name, f"{of} " if of else "")
+        return function.applied(name, by_module(pair))
 
     def _used(self, context: Context, part: str) -> list[Site]:
         """The sites that a template takes over: those that pay, and any where nothing else is a kernel."""
