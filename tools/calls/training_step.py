@@ -150,8 +150,7 @@ def _with_gradients(
         output = module(*args, **kwargs)
     if step.beside is not None:
         (others, named), _ = _asked_inputs(step.beside, step)
-        flips = step.beside_flips and isinstance(module, torch.nn.Module)
-        flag = step.training != flips
+        flag = step.training != step.beside_flips
         with _flag(module, flag) if isinstance(module, torch.nn.Module) else nullcontext():
             module(*others, **named)
     if step.flips and isinstance(module, torch.nn.Module):

@@ -17,6 +17,7 @@ import torch
 from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.reference.met_numbers import met_numbers
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
@@ -104,14 +105,15 @@ def counted_on(
 ) -> Iterator[FarOn]:
     """States that lie far on, the surest to tell first; none where a forward counts nothing.
 
-    `numbers`: of the sources, which a branch may ask a counter for. What the reference refuses, and where it does
+    `numbers`: of the sources, which a branch may ask a counter for, as for those that it meets as it runs. What the reference refuses, and where it does
     not go on counting, is left out. The oracle's weights in use are as they were between two of them.
     """
     counting = _what_is_counted(oracle, weights, drawn)
     if counting is None:
         return
     chance = random.SystemRandom()
-    for forwards, lead in _wanted(counting, drawn, numbers, chance):
+    asked_for = [*numbers, *met_numbers(oracle, drawn[0])]
+    for forwards, lead in _wanted(counting, drawn, asked_for, chance):
         if forwards - lead >= _FIRST and forwards <= counting.most:
             state = _going_on(oracle, counting, drawn, forwards, lead, chance)
             if state is not None:

@@ -45,7 +45,7 @@ def either_side(
     far, kept = near, answer({name: one})
     for other in others:
         same = _of_rows(_same_rows(kept, answer({name: other})), near)
-        far = torch.where(same | _of_rows(_differs(far, near), near), far, other.detach().long())
+        far = torch.where(same | ~_of_rows(_same_rows(far, near), near), far, other.detach().long())
     for _ in range(_MOST_HALVINGS):
         # Towards the near end, so that neighbours come to an end.
         middle = near + torch.div(far - near, 2, rounding_mode="trunc")
@@ -66,10 +66,6 @@ def _same_rows(one: Any, other: Any) -> torch.Tensor:
     ]
     rows = [(left == right).reshape(len(left), -1).all(1) for left, right in pairs]
     return torch.stack(rows).all(0)
-
-
-def _differs(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return (one != other).reshape(len(one), -1).any(1)
 
 
 def _of_rows(flags: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,6 @@ import torch
 
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.reference.counted_on import FarOn, counted_on
-from kernelagent.tools.judge.problem.reference.met_numbers import met_numbers
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.known_trials import known_trial
@@ -47,7 +46,7 @@ def far_rounds(
         return
     for source in sources:
         drawn = [draw(source, constant=constant) for _ in range(_DRAWS)]
-        states = counted_on(oracle, given, drawn, [*numbers, *met_numbers(oracle, drawn[0])])
+        states = counted_on(oracle, given, drawn, numbers)
         for state in islice(states, most // len(sources) or 1):
             trial = _from(oracle, source, state, step, constant=constant)
             if trial is not None:

@@ -43,7 +43,7 @@ def _pairs(
     natural: Tensors, state: Tensors, generator: torch.Generator
 ) -> Iterator[tuple[str, str, torch.Tensor]]:
     """An input, a name of what its rows are taken near to (empty: itself), and these rows in its shape."""
-    order = in_drawn_order([n for n, t in natural.items() if _has_rows(t)], generator)
+    order = in_drawn_order([n for n, t in natural.items() if has_rows(t)], generator)
     for at, name in enumerate(order):
         for other in order[at + 1 :]:
             if (rows := _beside(natural[name], natural[other], generator)) is not None:
@@ -66,11 +66,12 @@ def _beside_state(
     """Integers of a table are rows, too: what an input is when it is one of them makes the largest sums of codes."""
     if other.dtype in INTEGERS and other.shape[-1] >= _FEWEST:
         other = other.to(first.dtype)
-    return _beside(first, other, generator) if _has_rows(other) else None
+    return _beside(first, other, generator) if has_rows(other) else None
 
 
-def _has_rows(tensor: torch.Tensor) -> bool:
-    if not tensor.is_floating_point() or tensor.dim() == 0 or tensor.shape[-1] < _FEWEST:
+def has_rows(tensor: torch.Tensor, fewest: int = _FEWEST) -> bool:
+    """Whether it has rows of so many numbers, of which larger and smaller ones may be thought of."""
+    if not tensor.is_floating_point() or tensor.dim() == 0 or tensor.shape[-1] < fewest:
         return False
     seen = observe(tensor)
     return bool(tensor.numel()) and seen.kind in SIZED and not seen.constant and seen.scale > 0

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
-from kernelagent.tools.judge.problem.trials.unlike import SIZED, Unlike, in_drawn_order, wide
+from kernelagent.tools.judge.problem.trials.near_rows import has_rows
+from kernelagent.tools.judge.problem.trials.unlike import Unlike, in_drawn_order, wide
 from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS
 
 _WORD = "regular_rows"
@@ -36,7 +37,7 @@ _OCTAVES = 40.0
 
 def regular_rows(natural: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
     """Each input, or two of them, with rows that follow one rule each; the others as they were drawn."""
-    floating = [n for n, t in natural.items() if _is_sized(t)]
+    floating = [n for n, t in natural.items() if has_rows(t, 2)]
     for name in in_drawn_order(floating, generator)[:_MOST_INPUTS]:
         tensor = natural[name]
         for tried, values in _of_numbers(tensor, generator):
@@ -72,7 +73,7 @@ def _of_numbers(
         first = values[..., :1, :]
         reach = first.amax(-1, keepdim=True) - first.amin(-1, keepdim=True)
         numbers = torch.arange(tensor.shape[-2], device=values.device)[:, None].to(values)
-        for step in _STEPS if count > 1 else ():
+        for step in _STEPS:
             yield "rows that move on in equal steps", first + step * reach * numbers
 
 
@@ -121,13 +122,6 @@ def _at_one_distance(values: torch.Tensor, generator: torch.Generator) -> torch.
     # Not all multiples of a small distance: so many that a part of the row holds all the largest.
     large &= (places - begin) % count < distance * _LARGE
     return torch.where(large.to(values.device), values.abs() * _LARGE, values)
-
-
-def _is_sized(tensor: torch.Tensor) -> bool:
-    if not tensor.is_floating_point() or not tensor.dim() or not tensor.numel():
-        return False
-    seen = observe(tensor)
-    return seen.kind in SIZED and not seen.constant and seen.scale > 0 and tensor.shape[-1] > 1
 
 
 def _is_square_of_truths(tensor: torch.Tensor) -> bool:

@@ -157,21 +157,14 @@ def rounds(
                     dropped.append(made)
             if number == _HIDDEN_SIZES_IN:
                 declared = dynamic.get(source.name, ())
-                others = hidden(source, declared, secrets.SystemRandom(), literals)
-                for other in others:
-                    answered = _at_other_sizes(oracle, other, generator, constant=constant)
-                    if answered is None:
-                        refused.append(other.name)
+                for at_size in _at_hidden_sizes(
+                    oracle, source, declared, generator, literals, turns, constant=constant
+                ):
+                    if isinstance(at_size, Trial):
+                        trials.append(at_size)
+                        yield at_size
                     else:
-                        trials.append(answered)
-                        yield answered
-                        for made in _of_source(
-                            oracle, other, _AT_HIDDEN_SIZES, generator, literals, turns,
-                            constant=constant, sequel=None,
-                        ):  # fmt: skip
-                            if isinstance(made, Trial):
-                                trials.append(replace(made, hidden=True))
-                                yield trials[-1]
+                        refused.append(at_size)
         moves = moves or any(_moves_state(trial, weights) for trial in trials)
         secrets.SystemRandom().shuffle(trials)
         if trials or dropped:
@@ -233,6 +226,31 @@ def with_other_signs(
     if not tried:
         return weights
     return with_an_answer(oracle, sources, tried, constant=constant, otherwise=weights)
+
+
+def _at_hidden_sizes(
+    oracle: Oracle,
+    source: InputSource,
+    declared: Sequence[Dynamic],
+    generator: torch.Generator,
+    literals: Literals,
+    turns: Iterator[int],
+    *,
+    constant: bool,
+) -> Iterator[Trial | str]:
+    """Calls at sizes the candidate is not told; a name is of an input set whose sizes the reference refuses."""
+    for other in hidden(source, declared, secrets.SystemRandom(), literals):
+        answered = _at_other_sizes(oracle, other, generator, constant=constant)
+        if answered is None:
+            yield other.name
+            continue
+        yield answered
+        for made in _of_source(
+            oracle, other, _AT_HIDDEN_SIZES, generator, literals, turns,
+            constant=constant, sequel=None,
+        ):  # fmt: skip
+            if isinstance(made, Trial):
+                yield replace(made, hidden=True)
 
 
 def _at_other_sizes(

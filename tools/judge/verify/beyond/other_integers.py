@@ -54,7 +54,7 @@ class OtherIntegers(UnlikeCalls):
         every = named_tensors(self._draw(source)).items()
         names = [n for n, t in every if t.dtype in INTEGERS]
         for name in in_drawn_order(names, self.generator)[:_MOST_INTEGERS]:
-            if any(self._at_changes(source, name, usual) for _ in range(_TIMES_HALVED)):
+            if self._at_changes(source, name, usual):
                 return
             taken = self._taken(source, name, usual)
             for factor in {*taken[-1:], *taken[len(taken) // 2 :][:1]}:
@@ -123,15 +123,23 @@ class OtherIntegers(UnlikeCalls):
     def _at_changes(self, source: InputSource, name: str, usual: float) -> bool:
         """Whether it was told of integers next to which the answer changes."""
         drawn = self._draw(source)
+        try:
+            able = can_be_halved(named_tensors(drawn)[name], self.context.oracle.eager(drawn))
+        except NO_ANSWER:
+            return False
+        return able and any(
+            self._next_to_changes(source, name, usual) for _ in range(_TIMES_HALVED)
+        )
+
+    def _next_to_changes(self, source: InputSource, name: str, usual: float) -> bool:
+        """The same, of those between one draw and some others."""
+        drawn = self._draw(source)
         one = named_tensors(drawn)[name]
         others = [named_tensors(self._draw(source))[name] for _ in range(_ENDS)]
-        oracle = self.context.oracle
+        if any(other.shape != one.shape for other in others):
+            return False
+        answer = partial(_answer_with, self.context.oracle, drawn)
         try:
-            if any(t.shape != one.shape for t in others) or not can_be_halved(
-                one, oracle.eager(drawn)
-            ):
-                return False
-            answer = partial(_answer_with, oracle, drawn)
             sides = list(either_side(name, one, others, answer))
         except NO_ANSWER:
             return False
