@@ -527,3 +527,15 @@ def test_inputs_whose_answer_one_rounding_makes_no_number_are_no_probe(size, las
         {"x": x}, seeded(), lambda t: _reach_back(t["x"]), exact, scales={"output": 1.0}
     )
     assert isinstance(outcome, Lasting) is lasts, outcome
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0, 2.0], [1.0, 1.0, 1.0]])
+def test_distinct_values_that_rounding_makes_more_of_are_no_answer_that_lasts(values):
+    outcome = lasting(
+        {"x": torch.tensor(values)},
+        seeded(),
+        lambda tensors: tensors["x"].unique(),
+        lambda tensors, steps=_AS_THEY_ARE: tensors["x"].double().unique(),
+        scales={"output": 1.0},
+    )
+    assert outcome == "the size of the reference's answer does not outlast its own rounding"

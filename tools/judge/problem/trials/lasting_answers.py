@@ -84,6 +84,8 @@ def lasting(
     except REFUSALS as error:
         message = str(error).strip().splitlines() or [type(error).__name__]
         return f"the reference refuses it: {message[-1]:.200}"
+    if any(_shapes(answer) != _shapes(right) for answer in (given, inputs, steps)):
+        return "the size of the reference's answer does not outlast its own rounding"
     moved = _further(inputs, steps, right)
     if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
         if not any(t.dtype in HALVES for t in tensors.values()):
@@ -94,6 +96,11 @@ def lasting(
         )
         return Lasting(right, far, near, given)
     return "the reference's answer does not outlast its own rounding"
+
+
+def _shapes(answer: Any) -> dict[str, torch.Size | None]:
+    """By name; of what is no tensor nothing."""
+    return {n: x.shape if isinstance(x, torch.Tensor) else None for n, x in leaves(answer)}
 
 
 def in_parts(answer: Any) -> Any:
