@@ -271,8 +271,10 @@ class Writer(KernelWriter):
         used = []
         for site in sites:
             key = f"{part}{site.key}"
-            wanted = self._choice.sites.get(key, site.pays or alone)
-            self._sites[key] = wanted
+            wanted = True
+            if site.has_library_form:
+                wanted = self._choice.sites.get(key, site.pays or alone)
+                self._sites[key] = wanted
             self._remarks.append(_remark_on(site, wanted=wanted))
             used += [site] if wanted else []
         return used

@@ -100,6 +100,11 @@ class Site(Protocol):
         """The step before which what it makes is allocated."""
         ...
 
+    @property
+    def has_library_form(self) -> bool:
+        """Whether torch could be left to do it; otherwise it is always taken over."""
+        ...
+
     def allocated(self, namer: Namer) -> Sequence[str]:
         """Lines of the host that allocate what no step of the program does."""
         ...
@@ -137,6 +142,7 @@ TEMPLATES: Mapping[str, str] = {
     "convolution": "kernelagent.models.compiler.templates.convolution.conv:Convolutions",
     "pooling": "kernelagent.models.compiler.templates.pooling.pool:Poolings",
     "attention": "kernelagent.models.compiler.templates.attention.attend:Attentions",
+    "recurrence": "kernelagent.models.compiler.templates.recurrent.recur:Recurrences",
 }
 """Families by name; the first that wants a step has it."""
 

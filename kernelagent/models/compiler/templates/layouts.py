@@ -29,6 +29,8 @@ from kernelagent.models.compiler.templates.convolution.convolved import (
 )
 from kernelagent.models.compiler.templates.pooling.pooled import pool_of
 from kernelagent.models.compiler.templates.pooling.pooled import result_shape as pooled_shape
+from kernelagent.models.compiler.templates.recurrent.stepped import recurrence_of
+from kernelagent.models.compiler.templates.recurrent.stepped import result_shape as states_shape
 
 ZERO, ONE = ast.Constant(0), ast.Constant(1)
 
@@ -55,16 +57,18 @@ class Layout:
 def apart(captured: Captured, program: Program) -> set[int]:
     """Results, by place, that lie in the memory of an earlier one, where the original's do not.
 
-    The compiler may return the last row of all states for the last state.
+    The compiler may return the last row of all states for the last state. And all that lie in the states of
+    every step of a recurrence, which would be kept for them.
     """
     layouts = Layouts(captured, program)
+    states = {call.out for step in program.steps if (call := recurrence_of(step)) is not None}
     tensors = [leaf for leaf in captured.outputs if isinstance(leaf, torch.Tensor)]
     owners: dict[str, object] = {}
     copied = set()
     for at, (node, tensor) in enumerate(zip(program.results, tensors, strict=True)):
         memory = tensor.untyped_storage()._cdata
         for storage in layouts.storages(node):
-            if owners.setdefault(storage, memory) != memory:
+            if owners.setdefault(storage, memory) != memory or storage in states:
                 copied.add(at)
     return copied
 
@@ -130,7 +134,7 @@ class Layouts:
         """The storages that a step may change; what is not known to be left alone counts."""
         if isinstance(step, Launch):
             return self._of_parameters(program, step, ("out_ptr", "in_out_ptr"))
-        result = convolution_of(step) or attention_of(step) or pool_of(step)
+        result = convolution_of(step) or attention_of(step) or pool_of(step) or recurrence_of(step)
         if result is not None:
             return self.storages(ast.Name(result.out, ast.Load()))
         if isinstance(step, Torch) and not self.is_alias(step):
@@ -178,6 +182,14 @@ class Layouts:
                 places = pooled_shape(pooled, images.shape)
                 strides = contiguous(places)
                 self._by_name[pooled.out] = Layout(pooled.out, places, strides, images.dtype)
+        elif (recurrence := recurrence_of(step)) is not None:
+            gates, hidden = self.of(recurrence.gates), self.of(recurrence.hidden)
+            if gates is not None and hidden is not None:
+                states = states_shape(recurrence, gates.shape, hidden.shape)
+                strides = contiguous(states)
+                self._by_name[recurrence.out] = Layout(
+                    recurrence.out, states, strides, hidden.dtype
+                )
         elif (attended := attention_of(step)) is not None:
             query, value = self.of(attended.query), self.of(attended.value)
             if query is not None and value is not None:

@@ -96,6 +96,10 @@ class AttentionSite:
         return self.first.us <= self.library_us
 
     @property
+    def has_library_form(self) -> bool:
+        return True
+
+    @property
     def words(self) -> str:
         s = self.attention.full
         how = _PRECISION_WORDS.get(str(self.first.config.precision), "on tensor cores")

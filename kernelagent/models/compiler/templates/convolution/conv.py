@@ -119,6 +119,10 @@ class ConvolutionSite:
         return self.first.us <= self.library_us
 
     @property
+    def has_library_form(self) -> bool:
+        return True
+
+    @property
     def words(self) -> str:
         conv, s = self.conv, self.conv.sizes
         window = " × ".join(map(str, conv.window))

@@ -127,6 +127,10 @@ class ProductSite:
         return self.first.us <= self.library_us
 
     @property
+    def has_library_form(self) -> bool:
+        return True
+
+    @property
     def words(self) -> str:
         d = self.product.full
         batch = f"{d.batch} × " if self.product.batch is not None else ""

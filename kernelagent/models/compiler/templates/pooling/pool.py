@@ -112,6 +112,10 @@ class PoolingSite:
         return True
 
     @property
+    def has_library_form(self) -> bool:
+        return True
+
+    @property
     def words(self) -> str:
         kind = "maxima" if self.call.kind == "max" else "averages"
         window = " × ".join(map(str, self.call.window))

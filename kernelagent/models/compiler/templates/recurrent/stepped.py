@@ -1,0 +1,83 @@
+"""A step of a program that is a recurrence, read: its operands and the sizes of its result."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelagent.models.compiler.capturing.recurrent import RECURRENCE
+from kernelagent.models.compiler.program.program import Step, Torch
+
+_ARGUMENTS = 10
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one recurrence; see `capturing.recurrent` for their shapes."""
+
+    out: str
+    gates: ast.expr
+    back: ast.expr | None
+    hidden: ast.expr
+    cell: ast.expr | None
+    weight: tuple[ast.expr, ...]
+    bias: tuple[ast.expr, ...]
+    weight_below: tuple[ast.expr, ...]
+    bias_below: tuple[ast.expr, ...]
+    first: int
+    """The first of `hidden` and `cell` that is a chain's."""
+    kind: str
+    """As in `capturing.recurrent.GATES`."""
+
+
+def recurrence_of(step: Step) -> Call | None:
+    """The recurrence that a step is; None for any other step."""
+    statement = step.statement if isinstance(step, Torch) else None
+    if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
+        return None
+    call = statement.value
+    if ast.unparse(call.func) != RECURRENCE or len(call.args) != _ARGUMENTS or call.keywords:
+        return None
+    gates, back, hidden, cell, weight, bias, below, bias_below, first, kind = call.args
+    return Call(
+        ast.unparse(statement.targets[0]),
+        gates,
+        _if_any(back),
+        hidden,
+        _if_any(cell),
+        _parts(weight),
+        _parts(bias),
+        _parts(below),
+        _parts(bias_below),
+        int(ast.literal_eval(first)),
+        str(ast.literal_eval(kind)),
+    )
+
+
+def _if_any(node: ast.expr) -> ast.expr | None:
+    return None if ast.unparse(node) == "None" else node
+
+
+def _parts(node: ast.expr) -> tuple[ast.expr, ...]:
+    assert isinstance(node, ast.List | ast.Tuple)
+    return tuple(node.elts)
+
+
+def result_shape(
+    call: Call, gates: Sequence[ast.expr], hidden: Sequence[ast.expr]
+) -> tuple[ast.expr, ...]:
+    """(chain, step, row, unit): the given states come first, an LSTM's last cells last."""
+    _, rows, units = hidden
+    return (
+        ast.Constant(len(call.weight)),
+        _plus(gates[0], 1 if call.cell is None else 2),
+        rows,
+        units,
+    )
+
+
+def _plus(size: ast.expr, more: int) -> ast.expr:
+    if isinstance(size, ast.Constant) and isinstance(size.value, int):
+        return ast.Constant(size.value + more)
+    return ast.BinOp(size, ast.Add(), ast.Constant(more))
