@@ -107,6 +107,8 @@ class AtOnce(TorchFunctionMode):
         super().__init__()
         self.flops = 0
         """Of the layers answered so."""
+        self.steps = 0
+        """The same: of all layers and directions, one after another."""
 
     def __torch_function__(
         self,
@@ -119,5 +121,6 @@ class AtOnce(TorchFunctionMode):
         if name in NAMES and understood(args) and args[0].device.type == "meta":
             layers = Layers.of(name, args)
             self.flops += layers.flops
+            self.steps += layers.steps * layers.layers * layers.directions
             return layers.results()
         return func(*args, **(kwargs or {}))

@@ -240,9 +240,13 @@ class TooMuch(nn.Module):
         (Breaks(), (torch.randn(4),), r"by the values .* \(test_policy.py:\d+\)"),
         (Routes(), (torch.randn(4),), "has one path only"),
         (TooMuch(), (torch.randn(5000),), "state_dict"),
-        (nn.LSTM(8, 8), (torch.randn(90, 2, 8),), r"one library call \(cuDNN's.* --submodule"),
+        (
+            nn.LSTM(8, 8, proj_size=4),
+            (torch.randn(90, 2, 8),),
+            r"one library call \(cuDNN's.* --submodule",
+        ),
     ],
-    ids=["branches on a value", "as many rows as values say", "large constant", "LSTM"],
+    ids=["branches on a value", "as many rows as values say", "large constant", "projected LSTM"],
 )
 def test_what_it_cannot_rewrite_is_said_with_the_way_out(
     module: nn.Module, args: tuple[Any, ...], said: str

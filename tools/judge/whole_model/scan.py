@@ -149,9 +149,13 @@ def _left_alone(whole: Whole, path: str, heard: Mapping[str, Heard]) -> str | No
     """
     for other in heard:
         inside = not path or other == path or other.startswith(f"{path}.")
-        if inside and isinstance(whole.submodule(other), torch.nn.LSTM):
+        part = whole.submodule(other)
+        if inside and isinstance(part, torch.nn.LSTM) and part.proj_size:
             it = "it is" if other == path else f"{other} in it is"
-            return f"{it} torch's LSTM, one library call, which the built-in policy leaves alone"
+            return (
+                f"{it} torch's LSTM with projected states, one library call, which the built-in policy "
+                f"leaves alone"
+            )
     return None
 
 

@@ -550,14 +550,17 @@ def test_the_times_of_parts_and_of_the_forward_around_them_add_up(tmp_path: Path
     assert "that a forward costs once" in scan_text(result)
 
 
-def test_an_lstm_is_told_apart_as_what_the_built_in_policy_leaves_alone(tmp_path: Path) -> None:
+def test_a_projected_lstm_is_told_apart_as_what_the_built_in_policy_leaves_alone(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "recurrent.py"
-    path.write_text(RECURRENT, encoding="utf-8")
+    projected = RECURRENT.replace("LSTM(32, 32,", "LSTM(32, 64, proj_size=32,")
+    path.write_text(projected, encoding="utf-8")
     result = scan(Whole.open(JudgeSettings(ProblemSpec(path=str(path)), device="virtual")))
     rows = {row.path: row for row in result.rows}
     assert "one library call" in str(rows["lstm"].left_alone)
     assert rows["head"].left_alone is None
-    assert str(result.left_alone).startswith("lstm in it is torch's LSTM")
+    assert str(result.left_alone).startswith("lstm in it is torch's LSTM with projected states")
     step = proposed(result, built_in=True)
     assert step is not None
     assert step.part == "head"

@@ -40,6 +40,9 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
 INTERPRETED_BYTES = 4 << 20
 """Input and output bytes of one forward that `virtual` executes in about a second."""
 INTERPRETED_FLOPS = 1 << 30
+_INTERPRETED_STEPS = 256
+"""Steps of recurrent layers: each is a dozen operations of the reference's, and a launch of a kernel has one of each
+layer at most."""
 _GATHERED = 3
 """How many times longer an operation of a convolution takes than one of a matrix product: its operands are gathered."""
 _CONVOLUTIONS = frozenset(
@@ -250,10 +253,12 @@ def _slicer(
 def work_of(full: Arguments, module: torch.nn.Module) -> float:
     """One forward's work, in units of what is executed in about a second."""
     try:
-        moved, operations = _work(full, module)
+        moved, operations, steps = _work(full, module)
     except Exception:  # noqa: BLE001 - a forward that cannot run without contents: judge by its inputs
-        moved, operations = 2 * _bytes_of(full), 0
-    return max(moved / INTERPRETED_BYTES, operations / INTERPRETED_FLOPS)
+        moved, operations, steps = 2 * _bytes_of(full), 0, 0
+    return max(
+        moved / INTERPRETED_BYTES, operations / INTERPRETED_FLOPS, steps / _INTERPRETED_STEPS
+    )
 
 
 def _needed_shrink(
@@ -280,8 +285,8 @@ def leading_dimension(full: Arguments) -> int | None:
     return int(largest.shape[0]) if largest is not None else None
 
 
-def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int]:
-    """Bytes in and out of one forward and its floating point operations, without computing it.
+def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int, int]:
+    """Bytes in and out of one forward, its floating point operations, and steps of recurrent layers, without computing it.
 
     An intermediate result that is larger counts as if it were written and read.
     """
@@ -290,7 +295,7 @@ def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int]:
     with steps, layers, torch.no_grad():
         outputs = meta_twin(module)(*args, **kwargs)
     flops = steps.flops + layers.flops
-    return max(_bytes_of(full) + _bytes_of(outputs), 2 * steps.largest), flops
+    return max(_bytes_of(full) + _bytes_of(outputs), 2 * steps.largest), flops, layers.steps
 
 
 class _Steps(TorchDispatchMode):
