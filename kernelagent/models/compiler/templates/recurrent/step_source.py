@@ -54,7 +54,7 @@ class Source:
             "row_stride",
             *(f"{block}: tl.constexpr" for block in config.blocks),
         ]
-        head = ["@triton.jit", folded(f"def {name}({', '.join(given)}):")]
+        head = [_JIT, folded(f"def {name}({', '.join(given)}):")]
         text = folded("\n".join(self._body(config)))
         return "\n".join([*head, textwrap.indent(text, "    ")])
 
@@ -75,10 +75,10 @@ class Source:
         slots = "n_steps + 2" if self.kind == "lstm" else "n_steps + 1"
         if self.both_ways:
             which = [
-                _TIME,
-                "given = time.to(tl.int64)",
+                "time = step",
+                "given = step.to(tl.int64)",
                 "# The second chain goes from the end to the beginning.",
-                "given_back = (n_steps - 1 - time).to(tl.int64)",
+                "given_back = (n_steps - 1 - step).to(tl.int64)",
             ]
         elif self.stacked:
             which = [
@@ -88,7 +88,7 @@ class Source:
                 "active = (time >= 0) & (time < n_steps)",
             ]
         else:
-            which = [_TIME, "given = time.to(tl.int64)"]
+            which = ["time = step", "given = step.to(tl.int64)"]
         lines = [
             "chain = tl.program_id(2)",
             *which,
@@ -193,7 +193,8 @@ class Source:
         return [store.format(new)]
 
 
-_TIME = "time = step + 0 * chain  # A tensor, also where `step` is a constant, 1."
+_JIT = '@triton.jit(do_not_specialize=["step"])'
+"""One kernel for all steps: by itself Triton compiles one for a number of 1 and one for multiples of 16, too."""
 _RECTIFIED = "tl.maximum(new, 0.0, propagate_nan=tl.PropagateNan.ALL)"
 
 
