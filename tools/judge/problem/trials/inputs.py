@@ -40,7 +40,7 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
 INTERPRETED_BYTES = 4 << 20
 """Input and output bytes of one forward that `virtual` executes in about a second."""
 INTERPRETED_FLOPS = 1 << 30
-_INTERPRETED_STEPS = 512
+_INTERPRETED_STEPS = 1024
 """Steps of recurrent layers: each is a dozen operations of the reference's, and a launch of a kernel has one of each
 layer at most."""
 _GATHERED = 3
