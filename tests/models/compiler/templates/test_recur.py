@@ -111,6 +111,25 @@ def test_what_comes_after_the_layers_reads_their_states_where_they_lie(
     torch.testing.assert_close(got, module(x), rtol=1e-5, atol=1e-6)
 
 
+def test_weights_that_the_forward_computes_and_states_that_are_a_part_are_read_as_they_are(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    class Computed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inputs, self.states = (nn.Parameter(torch.randn(8, n) / 4) for n in (8, 32))
+
+        def forward(self, x: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+            weights = [self.inputs, self.states.t()[:8].exp() / 8]
+            first = states.transpose(0, 1)[1:2]
+            return torch.rnn_tanh(x, first, weights, False, 1, 0.0, False, False, False)[0]
+
+    torch.manual_seed(0)
+    module, args = Computed(), (torch.randn(60, 3, 8), torch.randn(3, 2, 8))
+    got = answer(interpreter, written(module, args).source, tmp_path, module, *args)
+    torch.testing.assert_close(got, module(*args), rtol=1e-5, atol=1e-6)
+
+
 def test_long_sequences_are_estimated_faster_than_one_launch_a_layer_and_step() -> None:
     made = written(nn.LSTM(64, 128, 4).eval(), (torch.randn(256, 8, 64),))
     (remark,) = [text for text in made.remarks if "256 steps of 4 layers of the LSTM" in text]

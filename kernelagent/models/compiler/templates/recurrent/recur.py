@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kernelagent.models.compiler.capturing.refusal import PolicyCannot
 from kernelagent.models.compiler.choices import Config
 from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.templates import Context, Namer, Printed
@@ -43,11 +44,21 @@ class Recurrences:
                 continue
             gates, hidden = layouts.of(call.gates), layouts.of(call.hidden)
             out = layouts.of(ast.Name(call.out, ast.Load()))
-            assert gates is not None
-            assert hidden is not None
-            assert out is not None
+            if gates is None or hidden is None or out is None or not _is_alike(call, layouts):
+                raise PolicyCannot(
+                    context.what,
+                    "it is not known how the inputs or the first states of a recurrent layer lie in memory",
+                )
             yield _site(found, at, call, (gates, hidden, out), layouts, context)
             found += 1
+
+
+def _is_alike(call: Call, layouts: Layouts) -> bool:
+    """Whether the inputs' parts of both directions lie in memory in one way, a row's units side by side."""
+    parts = [layouts.of(node) for node in (call.gates, call.back) if node is not None]
+    strides = {None if part is None else tuple(map(ast.unparse, part.strides)) for part in parts}
+    (first, *others) = strides
+    return not others and first is not None and first[-1] == "1"
 
 
 def _site(
@@ -205,10 +216,9 @@ class RecurrenceSite:
     def _together(
         self, role: str, nodes: Sequence[ast.expr], namer: Namer, lines: list[str]
     ) -> str:
-        """The weights of all chains in one tensor; a line makes it where there are several."""
+        """The weights of all chains in one tensor, which a line makes."""
         spelled = [namer.host(node) for node in nodes]
-        if len(spelled) == 1:
-            return spelled[0]
         made = namer.local(role)
-        lines.append(f"{made} = torch.stack([{', '.join(spelled)}])")
+        stacked = f"torch.stack([{', '.join(spelled)}])"
+        lines.append(f"{made} = {f'{spelled[0]}.contiguous()' if len(spelled) == 1 else stacked}")
         return made
