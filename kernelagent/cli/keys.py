@@ -103,7 +103,7 @@ def _store() -> Any:
 def _run(act: Any) -> None:
     try:
         act()
-    except Exception as error:
+    except Exception as error:  # keyrings are plug-ins
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise EnvironmentFault(
             f"the keyring did not take it: {why}; set the variable in the environment instead"

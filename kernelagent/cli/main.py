@@ -324,7 +324,7 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(int(ExitStatus.INTERRUPTED))
     except typer.Abort:
         sys.exit(int(ExitStatus.USAGE))
-    except Exception as error:
+    except Exception as error:  # the command's border; what is not click's is raised again
         # click's own usage errors know how to show themselves; anything else is our bug.
         show = getattr(error, "show", None)
         if show is None:

@@ -97,7 +97,7 @@ class LoadedCandidate:
                 f"line {error.lineno}: {error.msg}",
                 {"line": error.lineno, "text": (error.text or "").rstrip()},
             ) from error
-        except BaseException as error:
+        except BaseException as error:  # a candidate raises anything
             raise failure_of(error, "importing the file", "import_error") from error
         kind = getattr(module, ENTRY_POINT, None)
         if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
@@ -136,7 +136,7 @@ class LoadedCandidate:
             return rows_of(usual.to(device))
         except CandidateFailure:
             raise
-        except BaseException as error:
+        except BaseException as error:  # a candidate raises anything
             raise failure_of(error, f"constructing {ENTRY_POINT}", "init_error") from error
 
     def _instantiate(self, how: str, value: Any) -> torch.nn.Module:
@@ -167,7 +167,7 @@ class LoadedCandidate:
     ) -> None:
         try:
             put_in(self._built(), values, how, memory)
-        except BaseException as error:
+        except BaseException as error:  # a candidate raises anything
             raise failure_of(error, "loading the weights", "state_mismatch") from error
 
     @property
@@ -205,7 +205,7 @@ class LoadedCandidate:
             output = forward_in(module or self._built(), args, kwargs, asked)
         except CandidateFailure:
             raise
-        except BaseException as error:
+        except BaseException as error:  # a candidate raises anything
             raise failure_of(error, "the forward") from error
         _check_types(output)
         return output
@@ -218,7 +218,7 @@ class LoadedCandidate:
             answer = take(self._built(), (args, kwargs), step)
         except CandidateFailure:
             raise
-        except BaseException as error:
+        except BaseException as error:  # a candidate raises anything
             raise failure_of(error, "the forward or its backward") from error
         _check_types(answer[FORWARD])
         return answer
@@ -227,7 +227,7 @@ class LoadedCandidate:
         """From now on parameters and buffers have shapes and hold nothing."""
         try:
             self._built().to("meta")
-        except BaseException as error:
+        except BaseException as error:  # a candidate raises anything
             raise failure_of(error, "moving the module to tensors without contents") from error
 
     def call_counted(
@@ -242,13 +242,13 @@ class LoadedCandidate:
         try:
             with torch.no_grad():
                 self._built()(*args, **kwargs)
-        except BaseException as error:
+        except BaseException as error:  # a candidate raises anything
             raise failure_of(error, "the forward on tensors without contents") from error
 
     def step_without_contents(self, arguments: Any, step: TrainingStep) -> None:
         try:
             take(self._built(), arguments, step)
-        except BaseException as error:
+        except BaseException as error:  # a candidate raises anything
             doing = "forward and backward on tensors without contents"
             raise failure_of(error, doing) from error
 

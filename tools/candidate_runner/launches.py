@@ -87,7 +87,7 @@ class Launches:
             if self._is_written_here(function):
                 _require_options_of_here(function, **named)
             return compile_source(source, **named)
-        except Exception as error:
+        except Exception as error:  # noted and raised again
             if self._is_written_here(function) and len(self.failures) < _MOST_FAILURES:
                 name = getattr(function, "__name__", "a kernel")
                 failure = failure_of(error, f"compiling `{name}`")

@@ -135,5 +135,5 @@ class Measuring(Turns):
                 yield
             except CandidateFailure:
                 raise
-            except BaseException as error:
+            except BaseException as error:  # a candidate raises anything
                 raise failure_of(error, doing) from error

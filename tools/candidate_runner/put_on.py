@@ -46,7 +46,7 @@ class Original:
             build = lambda: construct(arguments)  # noqa: E731 - one of two ways to build it
         try:
             module = build().to(device).train(training)
-        except Exception as error:
+        except Exception as error:  # the user's constructor raises anything
             # The user's code may raise anything, and what it reads may be out of the sandbox's reach.
             why = f"{type(error).__name__}: {error}"
             message = f"the module cannot be made where candidates run: {why[:300]}"

@@ -48,8 +48,7 @@ def save_bundle(folder: Path, module: torch.nn.Module, example_inputs: Any) -> N
         with _by_value(module):
             _save(folder / _MODULE, folder / _MODULE_TENSORS, module)
             _save(folder / _INPUTS, folder / _INPUT_TENSORS, example_inputs)
-    except Exception as error:
-        # Pickling runs the user's own reducers, which may raise anything.
+    except Exception as error:  # pickling runs the user's own reducers
         raise ProblemError(
             f"this {type(module).__name__} cannot be handed to the judge's process: "
             f"{type(error).__name__}: {error}. Define the class in a file and use its path"

@@ -147,7 +147,7 @@ def _try_with_contents(problem: LoadedProblem, name: str, device: str, scope: Sc
     try:
         with scope(), torch.no_grad():
             module(*args, **kwargs)
-    except Exception as error:
+    except Exception as error:  # the user's forward raises anything
         if is_lack_of_memory(error):
             raise
         raise inputs_do_not_fit(problem.entry_point, error) from error

@@ -133,8 +133,7 @@ def _copied(thing: Any, of: Of, memo: dict[int, Any]) -> Any:
             memo[id(held)] = of(held) if isinstance(held, torch.Tensor) else held
     try:
         return copy.deepcopy(thing, memo)
-    except Exception as error:
-        # Copying runs the class's own code, which may raise anything.
+    except Exception as error:  # copying runs the class's own code
         first = (str(error).splitlines() or [""])[0][:200]
         raise NotCopied(
             f"its {type(thing).__name__} cannot be copied ({type(error).__name__}: {first})"

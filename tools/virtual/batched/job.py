@@ -169,7 +169,7 @@ class Job:
         except (NotBatchable, TimeIsUp):
             memory.take_back()
             raise
-        except Exception as error:
+        except Exception as error:  # a kernel raises anything
             # Any exception: the one-by-one interpreter runs the chunk again and reports the error and its line.
             memory.take_back()
             raise NotBatchable(f"{type(error).__name__}: {error}"[:200]) from error

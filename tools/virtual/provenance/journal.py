@@ -120,7 +120,7 @@ class Journal:
                 self._run_again(run, exchange)
         except TimeIsUp:
             raise
-        except Exception as error:
+        except Exception as error:  # a kernel raises anything
             # Of whatever kind: it did not come when nothing was exchanged.
             raise doubts.fault from error
 

@@ -380,7 +380,7 @@ class Oracle:
         try:
             with self._scope():
                 yield
-        except Exception as error:
+        except Exception as error:  # the user's forward raises anything
             if is_lack_of_memory(error):
                 raise
             name = self._problem.entry_point
@@ -395,7 +395,7 @@ class Oracle:
             return self._called(module, doubled, in_float64=True)
         except NO_FLOAT64:
             raise
-        except Exception as error:
+        except Exception as error:  # the user's forward raises anything
             raise inputs_do_not_fit(self._problem.entry_point, error) from error
 
     def _called(
