@@ -12,14 +12,14 @@ page from the rows. The faults and their classes: `benchmarks/fault_classes.py`.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import kept_rows
 from benchmarks.fault_classes import CLASSES, ToMend, to_mend
 from benchmarks.faults import KERNELS
 from kernelagent.domain.candidate import Candidate
@@ -166,7 +166,7 @@ def _ended(row: Row) -> str:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file, a JSON object a line."""
-    return [Row(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    return kept_rows.read(path, Row)
 
 
 def main() -> None:
@@ -193,8 +193,7 @@ def main() -> None:
             return
         parts = list(pool.map(lambda i: scored(arguments.folder, i, arguments.who), halves))
     rows = sorted((row for part in parts for row in part), key=lambda row: row.number)
-    with arguments.rows.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(asdict(row)) + "\n" for row in rows)
+    kept_rows.append(arguments.rows, *rows)
     print(table(rows))
 
 

@@ -17,10 +17,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import kept_rows
 from benchmarks.commit import head_of
 from benchmarks.gallery_exhibits import EXHIBITS, Exhibit
 from benchmarks.gpu_first.record import table, write_whole
@@ -203,15 +204,12 @@ def _folded(title: str, source: str) -> list[str]:
 
 
 def _read() -> dict[str, Shown]:
-    if not KEPT.is_file():
-        return {}
-    rows = [Shown(**json.loads(line)) for line in KEPT.read_text(encoding="utf-8").splitlines()]
-    return {row.name: row for row in rows}
+    return {row.name: row for row in kept_rows.read(KEPT, Shown)}
 
 
 def _write(shown: Iterable[Shown], turns: int) -> None:
     ordered = sorted(shown, key=lambda item: _ORDER[item.name])
-    write_whole(KEPT, "".join(json.dumps(asdict(item)) + "\n" for item in ordered))
+    write_whole(KEPT, kept_rows.lines_of(ordered))
     write_whole(PAGE, page(ordered, turns))
 
 

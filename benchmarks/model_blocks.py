@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks import kept_rows
 from benchmarks.model_blocks_list import BLOCKS, Block
 from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import KernelAgentError
@@ -226,12 +226,6 @@ built-in policy, one turn each. Made by `python -m benchmarks.model_blocks`, sma
 """
 
 
-def _read(path: Path) -> list[Answer]:
-    if not path.is_file():
-        return []
-    return [Answer(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def main() -> None:
     """Try what is not tried yet, then write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -242,7 +236,7 @@ def main() -> None:
     kept = RESULTS.with_suffix(".jsonl")
     if options.anew:
         kept.unlink(missing_ok=True)
-    known = {(item.block, item.way) for item in _read(kept)}
+    known = {(item.block, item.way) for item in kept_rows.read(kept, Answer)}
     chosen = [b for b in BLOCKS if not options.only or b.name in options.only]
     for way in options.ways.split(","):
         for block in chosen:
@@ -250,12 +244,11 @@ def main() -> None:
             if (block.name, way) in known or not installed:
                 continue
             got = answer(block, way)
-            with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(got)) + "\n")
+            kept_rows.append(kept, got)
             print(
                 f"{way:10} {got.outcome:8} {block.name} {got.seconds:.0f} s: {got.text}", flush=True
             )
-    text = page(_read(kept))
+    text = page(kept_rows.read(kept, Answer))
     RESULTS.with_suffix(".md").write_text(text, encoding="utf-8")
     PAGE.write_text(text, encoding="utf-8")
 

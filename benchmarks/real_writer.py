@@ -12,14 +12,14 @@ from the rows.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks import kept_rows
 from benchmarks.commit import head_of
 from benchmarks.real_writer_problems import PROBLEMS, Asked
 from benchmarks.real_writer_table import Row, page
@@ -139,9 +139,7 @@ def rows_of(arm: Arm, asked: Asked, folder: RunFolder) -> Iterator[Row]:
 
 def kept() -> list[Row]:
     """The rows of all runs so far."""
-    file = RESULTS / "real_writer.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return [Row(**json.loads(line)) for line in lines]
+    return kept_rows.read(RESULTS / "real_writer.jsonl", Row)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -172,8 +170,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if (arm.name, asked.name) in there:
             continue
         rows = run(arm, asked, given.desk.resolve(), given.kernelbench)
-        with (RESULTS / "real_writer.jsonl").open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(asdict(row)) + "\n" for row in rows)
+        kept_rows.append(RESULTS / "real_writer.jsonl", *rows)
         print(f"{arm.name} {asked.name}: {[row.verdict for row in rows]}", flush=True)
     (given.desk / arm.name / "ALL_DONE").write_text("", encoding="utf-8")
 

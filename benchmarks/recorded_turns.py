@@ -9,14 +9,14 @@ and sizes for each. Rows are kept in `--rows` as they come; what stands there is
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import kept_rows
 from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, help="JSON lines; kept as they come")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
-    rows = _kept(arguments.rows)
+    rows = kept_rows.read(arguments.rows, Row)
     unknown = sorted(set(arguments.names) - set(NAMES))
     if unknown:
         parser.error(f"there is no recording {unknown[0]}; there are {', '.join(NAMES)}")
@@ -150,19 +150,11 @@ def main() -> None:
             rows.append(row)
             print(f"{row.name} {row.turn}: {row.then} -> {row.today}, {row.seconds} s", flush=True)
             if arguments.rows is not None:
-                with arguments.rows.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
+                kept_rows.append(arguments.rows, row)
     text = table(sorted(rows, key=lambda row: (row.name, row.turn)))
     print(text, f"\nLoad of the last minutes: {os.getloadavg()}.")
     if arguments.write is not None:
         arguments.write.write_text(text + "\n", encoding="utf-8")
-
-
-def _kept(file: Path | None) -> list[Row]:
-    if file is None or not file.is_file():
-        return []
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return [Row(**json.loads(line)) for line in lines]
 
 
 if __name__ == "__main__":

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks import kept_rows
 from benchmarks.commit import head_of
 from benchmarks.gpu_first.record import table
 
@@ -175,9 +175,7 @@ def page(rows: list[Scanned]) -> str:
 
 
 def _kept() -> list[Scanned]:
-    file = RESULTS.with_suffix(".jsonl")
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return [Scanned(**json.loads(line)) for line in lines]
+    return kept_rows.read(RESULTS.with_suffix(".jsonl"), Scanned)
 
 
 def main() -> None:
@@ -192,8 +190,7 @@ def main() -> None:
     left = [m for m in left if not options.only or m[0] in options.only]
     for name, source in left[: options.first]:
         row = scanned(name, source, commit)
-        with RESULTS.with_suffix(".jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(row)) + "\n")
+        kept_rows.append(RESULTS.with_suffix(".jsonl"), row)
         print(f"{row.outcome:9} {row.name} {row.seconds:.0f} s: {row.text}", flush=True)
     rows = sorted(_kept(), key=lambda row: row.name)
     RESULTS.with_suffix(".md").write_text(page(rows), encoding="utf-8")
