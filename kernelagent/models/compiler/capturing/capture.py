@@ -29,7 +29,7 @@ from kernelagent.models.compiler.capturing.attention import WHOLE, layers_unfuse
 from kernelagent.models.compiler.capturing.attention_steps import as_one_step
 from kernelagent.models.compiler.capturing.inductor_source import source_of
 from kernelagent.models.compiler.capturing.pooling import OVERLAPPING
-from kernelagent.models.compiler.capturing.recurrent import many_steps
+from kernelagent.models.compiler.capturing.recurrent import as_recurrences
 from kernelagent.models.compiler.capturing.refusal import PolicyCannot as PolicyCannot
 from kernelagent.models.compiler.capturing.refusal import TookTooLong as TookTooLong
 from kernelagent.models.compiler.capturing.symbolic_functions import (
@@ -163,7 +163,7 @@ def capture(
     forward = Forward(module, args, kwargs)
     tensors = [value.tensor for value in forward.values]
     sizes = Sizes()
-    with refusals(name), torch.no_grad(), layers_unfused(), many_steps():
+    with refusals(name), torch.no_grad(), layers_unfused(), as_recurrences():
         if smaller is None:
             table = {**WHOLE, **AS_THEY_LIE, **OVERLAPPING}
             graph = make_fx(forward, decomposition_table=table, tracing_mode="fake")(*tensors)

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from kernelagent.models.compiler.capturing.capture import Smaller
-from kernelagent.models.compiler.capturing.recurrent import many_steps
+from kernelagent.models.compiler.capturing.recurrent import as_recurrences
 
 Places = Sequence[tuple[int, int]]
 """Tensors, by their number among those of the arguments, and their axes, of one size."""
@@ -84,7 +84,7 @@ def _longer(tensor: torch.Tensor, axis: int) -> torch.Tensor:
 def _accepts(call: Smaller) -> bool:
     """Whether the module runs on tensors of these shapes without contents."""
     leaves, spec = tree_flatten((tuple(call.args), dict(call.kwargs)))
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode, many_steps():
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode, as_recurrences():
         fake = [_fake(mode, leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         args, kwargs = tree_unflatten(fake, spec)
         try:

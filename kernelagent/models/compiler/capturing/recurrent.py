@@ -1,6 +1,7 @@
-"""torch's recurrent layers while a module is traced: few steps are written out, many become one operation.
+"""torch's recurrent layers while a module is traced: one operation, for which a template has a kernel.
 
-A template has the kernel of that operation. Products with the inputs, of all steps at once, stay products of the graph.
+Products with the inputs, of all steps at once, stay products of the graph. What that kernel does not do is written out
+step by step, if the steps are few.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def few_steps(many: Callable[[nn.RNNBase, torch.dtype], bool] | None = None) -> 
 
 
 @contextmanager
-def many_steps() -> Iterator[None]:
-    """The same, but many steps become one operation where a template can have them."""
+def as_recurrences() -> Iterator[None]:
+    """The same, but layers become one operation where a template can have them."""
     with few_steps(_has_a_template), _Recurrences():
         yield
 
@@ -109,7 +110,7 @@ def _has_a_template(part: nn.RNNBase, dtype: torch.dtype) -> bool:
 
 
 class _Recurrences(TorchFunctionMode):
-    """Layers of many steps as products and `kernelagent::recurrence`."""
+    """Layers as products and `kernelagent::recurrence`."""
 
     def __torch_function__(
         self,
@@ -119,10 +120,8 @@ class _Recurrences(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         name = getattr(func, "__name__", "")
-        if name in GATES and len(args) == 9 and isinstance(args[3], bool):
-            layers = Layers.of(name, args)
-            if layers.are_many:
-                return layers.answer()
+        if name in GATES and Layers.are_in(name, args):
+            return Layers.of(name, args).answer()
         return func(*args, **(kwargs or {}))
 
 
@@ -148,11 +147,16 @@ class Layers:
         rows = tuple(tuple(weights[at : at + each]) for at in range(0, len(weights), each))
         return cls(name, x, hidden, cell, rows, 2 if both else 1, batch_first)
 
-    @property
-    def are_many(self) -> bool:
-        """Whether the steps are too many to be written out; a number that varies is."""
-        steps = self.x.shape[1 if self.batch_first else 0]
-        return not isinstance(steps, int) or steps * len(self.weights) > MOST_STEPS
+    @classmethod
+    def are_in(cls, name: str, args: tuple[Any, ...]) -> bool:
+        """Whether it is a padded batch of what the template has: nothing dropped, no projected states."""
+        if len(args) != 9 or not isinstance(args[3], bool):
+            return False
+        x, state, weights, _, layers, dropout, training, *_ = args
+        hidden = state[0] if isinstance(state, tuple | list) else state
+        drops = training and dropout > 0 and layers > 1
+        whole = hidden.shape[-1] * GATES[name] == weights[0].shape[0]
+        return bool(whole) and not drops and x.dtype in _FLOATS
 
     def answer(self) -> tuple[torch.Tensor, ...]:
         """The outputs of the last layer, the last states, and the last cells."""

@@ -24,6 +24,7 @@ SHORT: dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...]]]] = {
     "LSTM of two layers both ways": lambda: (nn.LSTM(8, 16, 2, bidirectional=True), (torch.randn(3, 2, 8),)),
     "GRU with a state": lambda: (nn.GRU(8, 16), (torch.randn(3, 2, 8), torch.randn(1, 2, 16))),
     "RNN of rectified units": lambda: (nn.RNN(8, 16, nonlinearity="relu"), (torch.randn(3, 2, 8),)),
+    "LSTM with projected states": lambda: (nn.LSTM(8, 16, proj_size=4), (torch.randn(3, 2, 8),)),
     "a cell": lambda: (nn.LSTMCell(8, 16), (torch.randn(3, 8),)),
 }  # fmt: skip
 

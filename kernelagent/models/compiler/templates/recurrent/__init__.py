@@ -1,1 +1,1 @@
-"""Recurrent layers of many steps: each step of all layers, or of both directions, in one launch."""
+"""Recurrent layers: each step of all layers, or of both directions, in one launch."""
