@@ -76,7 +76,7 @@ def _site(
     chains = len(call.weight)
     dims = Dims(call.kind, steps, rows, units, chains, call.back is not None, gates.dtype)
     asked = precisions(gates.dtype, "high" if recurrences_round() else "highest")
-    # By itself a product of three is hardly slower here, and errors add up over the steps.
+    # Launches decide what a step takes: fp32's accuracy costs little, and errors add up over the steps.
     order = sorted(asked, key=lambda precision: precision != SPLIT)
     priced = [item for precision in order for item in ranked(dims, precision, context.gpu)]
     tensors = layouts.storages(context.program.steps[at].statement)  # type: ignore[union-attr]
@@ -155,7 +155,8 @@ class RecurrenceSite:
 
     def printed(self, namer: Namer) -> Printed:
         dims = self.dims
-        source = Source(dims.kind, dims.both_ways, dims.stacked, bool(self.call.bias))
+        narrow = dims.dtype != "torch.float32"
+        source = Source(dims.kind, dims.both_ways, dims.stacked, bool(self.call.bias), narrow)
         identity = f"{source.kernel('', self.first.config)}{dims}{self.first.config}"
         name = namer.kernel(identity, f"{NAMES[dims.kind].lower()}_step")
         config = namer.chosen(name) or self.first.config

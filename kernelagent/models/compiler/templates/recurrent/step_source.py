@@ -29,6 +29,8 @@ class Source:
     stacked: bool
     """Whether there is more than one layer."""
     biased: bool
+    narrow: bool
+    """Whether numbers have 16 bits."""
 
     @property
     def parameters(self) -> list[str]:
@@ -110,10 +112,14 @@ class Source:
         """The inputs' part and the biases."""
         count = len(self._sums)
         lines = ["gate = gates_ptr + given * step_stride + row * row_stride + unit"]
-        masks = {"gate": "mask & (chain == 0)" if self.stacked or self.both_ways else "mask"}
+        masks = {"gate": "mask"}
         if self.both_ways:
             lines.append("back = back_ptr + given_back * step_stride + row * row_stride + unit")
-            masks["back"] = "mask & (chain == 1)"
+            lines += ["gate_mask = mask & (chain == 0)", "back_mask = mask & (chain == 1)"]
+            masks = {"gate": "gate_mask", "back": "back_mask"}
+        elif self.stacked:
+            lines.append("gate_mask = mask & (chain == 0)")
+            masks["gate"] = "gate_mask"
         if self.biased:
             lines.append(f"bias = bias_ptr + chain * {count} * n_units + unit")
             masks["bias"] = "unit_mask"
@@ -121,18 +127,19 @@ class Source:
                 lines.append(
                     f"bias_below = bias_below_ptr + (chain - 1) * {count} * n_units + unit"
                 )
-                masks["bias_below"] = "unit_mask & (chain > 0)"
-        loaded = {n: [_load(_plus(n, at), m) for at in range(count)] for n, m in masks.items()}
+                lines.append("below_mask = unit_mask & (chain > 0)")
+                masks["bias_below"] = "below_mask"
         for at, name in enumerate(self._sums):
-            parts = {role: texts[at] for role, texts in loaded.items()}
-            if self.kind == "gru" and name == "new":
-                # Its state's part is multiplied before the input's is added.
-                inputs = [text for role, text in parts.items() if role != "bias"]
-                zeros = "tl.zeros((BLOCK_M, BLOCK_N), tl.float32)"
-                lines.append(f"fresh = {' + '.join(inputs)}")
-                lines.append("new = " + (f"{parts['bias']} + {zeros}" if self.biased else zeros))
-            else:
-                lines.append(f"{name} = {' + '.join(parts.values())}")
+            apart = self.kind == "gru" and name == "new"
+            if apart:
+                lines.append("# The states' part of it is multiplied before the inputs' is added.")
+                lines.append("new = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
+            begun = {"new"} if apart else set[str]()
+            for role, mask in masks.items():
+                into = "fresh" if apart and role != "bias" else name
+                sign = "+=" if into in begun else "="
+                lines.append(f"{into} {sign} {self._load(_plus(role, at), mask)}")
+                begun.add(into)
         return lines
 
     def _turn(self, config: Config) -> list[str]:
@@ -148,8 +155,9 @@ class Source:
         if self.stacked:
             lines += [
                 "# The first layer has none below: what is not loaded adds nothing.",
+                "inside_below = inside & (chain > 0)",
                 *self._products(
-                    "below", "weight_below", "(chain - 1)", "inside & (chain > 0)",
+                    "below", "weight_below", "(chain - 1)", "inside_below",
                     "state_mask & (chain > 0)", config,
                 ),
             ]  # fmt: skip
@@ -161,15 +169,20 @@ class Source:
         how = "" if config.precision is None else f', input_precision="{config.precision}"'
         count = len(self._sums)
         lines = [
-            f"state = {_load(f'states_ptr + {states} + row * n_units + inner', mask, wide=False)}",
+            f"state = {self._load(f'states_ptr + {states} + row * n_units + inner', mask, factor=True)}",
             f"tile = {weight}_ptr + {_times(chain, count)} * n_units * n_units + at",
         ]
         for number, name in enumerate(self._sums):
             into = "fresh" if self.kind == "gru" and name == "new" and states == "below" else name
             place = _plus("tile", number, " * n_units")
-            lines.append(f"factor = {_load(place, inside, wide=False)}")
+            lines.append(f"factor = {self._load(place, inside, factor=True)}")
             lines.append(f"{into} = tl.dot(state, tl.trans(factor), {into}{how})")
         return lines
+
+    def _load(self, place: str, mask: str, *, factor: bool = False) -> str:
+        """Numbers in 32 bits; `factor`: of a product, as they are."""
+        text = f"tl.load({place}, mask={mask}, other=0.0)"
+        return f"{text}.to(tl.float32)" if self.narrow and not factor else text
 
     def _end(self) -> list[str]:
         store = "tl.store(states_ptr + before + size + row * n_units + unit, {}, mask=mask)"
@@ -177,14 +190,14 @@ class Source:
             return [
                 "# The cells stand behind the last step's states.",
                 "place = states_ptr + (chain * (n_steps + 2) + n_steps + 1).to(tl.int64) * size + row * n_units + unit",
-                f"cell = {_load('place', 'mask')}",
+                f"cell = {self._load('place', 'mask')}",
                 "cell = tl.sigmoid(forget) * cell + tl.sigmoid(into) * libdevice.tanh(new)",
                 "tl.store(place, cell, mask=mask)",
                 store.format("tl.sigmoid(out) * libdevice.tanh(cell)"),
             ]
         if self.kind == "gru":
             return [
-                f"last = {_load('states_ptr + before + row * n_units + unit', 'mask')}",
+                f"last = {self._load('states_ptr + before + row * n_units + unit', 'mask')}",
                 "new = libdevice.tanh(fresh + tl.sigmoid(reset) * new)",
                 "kept = tl.sigmoid(update)",
                 store.format("new + kept * (last - new)"),
@@ -196,11 +209,6 @@ class Source:
 _JIT = '@triton.jit(do_not_specialize=["step"])'
 """One kernel for all steps: by itself Triton compiles one for a number of 1 and one for multiples of 16, too."""
 _RECTIFIED = "tl.maximum(new, 0.0, propagate_nan=tl.PropagateNan.ALL)"
-
-
-def _load(place: str, mask: str, *, wide: bool = True) -> str:
-    text = f"tl.load({place}, mask={mask}, other=0.0)"
-    return f"{text}.to(tl.float32)" if wide else text
 
 
 def _plus(pointer: str, number: int, by: str = "") -> str:
