@@ -11,6 +11,9 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from kernelagent.models.compiler.capturing.capture import Smaller
+from kernelagent.models.compiler.module.constructor import ORIGINAL
+from kernelagent.models.compiler.module.constructor_sizes import of_the_original
 from kernelagent.models.compiler.module.writing import Written
 from kernelagent.models.compiler.policy import Policy
 from kernelagent.models.compiler.templates.recurrent.recur import KIND
@@ -89,6 +92,22 @@ def test_other_lengths_and_batches_are_answered_by_the_same_kernels(
             right, right_last = module(x)
         torch.testing.assert_close(got, right, rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(last, right_last, rtol=1e-5, atol=1e-6)
+
+
+def test_both_directions_hold_where_fewer_units_are_executed(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module, small = (nn.GRU(8, units, 2, bidirectional=True) for units in (32, 16))
+    args = (torch.randn(9, 3, 8),)
+    state = of_the_original(module, small, ORIGINAL)
+    smaller = {"default": Smaller(small.to("meta"), (args[0].to("meta"),), {})}
+    policy = Policy(module, "from_reference", {"default": (args, {})}, smaller, state=state)
+    source = policy.first().source
+    executed = nn.GRU(8, 16, 2, bidirectional=True)
+    got = answer(interpreter, source, tmp_path, executed, *args)
+    for ours, theirs in zip(tree_leaves(got), tree_leaves(executed(*args)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
 def test_what_comes_after_the_layers_reads_their_states_where_they_lie(

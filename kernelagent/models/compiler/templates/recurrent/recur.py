@@ -44,7 +44,12 @@ class Recurrences:
                 continue
             gates, hidden = layouts.of(call.gates), layouts.of(call.hidden)
             out = layouts.of(ast.Name(call.out, ast.Load()))
-            if gates is None or hidden is None or out is None or not _is_alike(call, layouts):
+            if (
+                gates is None
+                or hidden is None
+                or out is None
+                or not _is_alike(call, layouts, context)
+            ):
                 raise PolicyCannot(
                     context.what,
                     "it is not known how the inputs or the first states of a recurrent layer lie in memory",
@@ -53,12 +58,21 @@ class Recurrences:
             found += 1
 
 
-def _is_alike(call: Call, layouts: Layouts) -> bool:
-    """Whether the inputs' parts of both directions lie in memory in one way, a row's units side by side."""
+def _is_alike(call: Call, layouts: Layouts, context: Context) -> bool:
+    """Whether the inputs' parts of both directions lie in memory in one way, a row's units side by side.
+
+    Each has the sizes of its own weights, which are the same numbers though not the same words.
+    """
     parts = [layouts.of(node) for node in (call.gates, call.back) if node is not None]
-    strides = {None if part is None else tuple(map(ast.unparse, part.strides)) for part in parts}
-    (first, *others) = strides
-    return not others and first is not None and first[-1] == "1"
+    for sizes in context.sizes:
+        strides = {
+            None if part is None else tuple(number(n, sizes, context.what) for n in part.strides)
+            for part in parts
+        }
+        (first, *others) = strides
+        if others or first is None or first[-1] != 1:
+            return False
+    return True
 
 
 def _site(
