@@ -10,7 +10,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 NAMES = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
-_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+"""Gates of a unit, by torch's name of the function."""
 
 
 def understood(args: tuple[Any, ...]) -> bool:
@@ -38,7 +39,7 @@ class Layers:
         """Read the positional arguments of `torch.lstm`, `torch.gru`, `torch.rnn_tanh`."""
         x, state, weights, _, layers, _, _, bidirectional, batch_first = args
         hidden = state[0] if isinstance(state, list | tuple) else state
-        size = int(weights[0].shape[0]) // _GATES[name]
+        size = int(weights[0].shape[0]) // GATES[name]
         projected = int(hidden.shape[-1]) if int(hidden.shape[-1]) != size else 0
         return cls(
             name,
@@ -63,7 +64,7 @@ class Layers:
     @property
     def flops(self) -> int:
         """Of the products with inputs and with hidden states."""
-        gates, each = _GATES[self.name], self.steps * self.batch * self.directions
+        gates, each = GATES[self.name], self.steps * self.batch * self.directions
         output = self.projected or self.hidden_size
         total = 0
         for layer in range(self.layers):
@@ -74,7 +75,7 @@ class Layers:
     @property
     def special_functions(self) -> int:
         each = self.steps * self.batch * self.directions * self.layers
-        return each * self.hidden_size * (_GATES[self.name] + (self.name == "lstm"))
+        return each * self.hidden_size * (GATES[self.name] + (self.name == "lstm"))
 
     @property
     def facts(self) -> dict[str, float]:
@@ -84,7 +85,7 @@ class Layers:
             "hidden": self.hidden_size,
             "layers": self.layers,
             "directions": self.directions,
-            "gates": _GATES[self.name],
+            "gates": GATES[self.name],
         }
 
     def results(self) -> tuple[torch.Tensor, ...]:

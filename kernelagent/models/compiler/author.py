@@ -102,9 +102,7 @@ class _Author:
             return self._next(request)
         except (PolicyCannot, KernelAgentError) as error:
             return {"kind": "cannot", "message": str(error)}
-        except (
-            Exception
-        ) as error:  # a process border: the user's module and the compiler raise anything
+        except Exception as error:  # a process border: the compiler raises anything
             if self._limit is not None and is_lack_of_memory(error):
                 return {"kind": "cannot", "message": lack_of_memory(self._limit, "rewriting")}
             logging.getLogger(__name__).debug("the built-in policy failed", exc_info=True)

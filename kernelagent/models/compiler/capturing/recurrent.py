@@ -18,13 +18,12 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from kernelagent.models.compiler.capturing.refusal import PolicyCannot
+from kernelagent.tools.estimates.recurrent import GATES, understood
 
 MOST_STEPS = 48
 """Steps of all layers together that are written out, each with a product and a kernel for its gates."""
 RECURRENCE = "torch.ops.kernelagent.recurrence.default"
 """How Inductor spells the steps of layers that a template takes over."""
-GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
-"""Gates of a unit, by torch's name of the function."""
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _WITHOUT = "optimize a part without it with --submodule (`kernelagent scan` lists the parts)"
 
@@ -150,7 +149,7 @@ class Layers:
     @classmethod
     def are_in(cls, name: str, args: tuple[Any, ...]) -> bool:
         """Whether it is a padded batch of what the template has: nothing dropped, no projected states."""
-        if len(args) != 9 or not isinstance(args[3], bool):
+        if not understood(args):
             return False
         x, state, weights, _, layers, dropout, training, *_ = args
         hidden = state[0] if isinstance(state, tuple | list) else state

@@ -16,11 +16,9 @@ from kernelagent.models.compiler.templates.attention.attention_source import LOG
 from kernelagent.models.compiler.templates.attention.attentions import Attention, attentions
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.pricing import (
-    EXACT,
     NEARLY,
-    ROUNDED,
-    SPLIT,
     Priced,
+    how_multiplied,
     offered,
     precisions,
 )
@@ -30,11 +28,7 @@ from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 KIND = "attention"
 _ADDRESSED = 1 << 31
 """Elements from which on an offset needs 64 bits."""
-_PRECISION_WORDS = {
-    EXACT: "on the fp32 units",
-    SPLIT: "as three tf32 products on tensor cores, which keeps fp32's accuracy",
-    ROUNDED: "rounded to tf32, as this module's float32_matmul_precision allows",
-}
+_ROUNDED_BY = "as this module's float32_matmul_precision allows"
 
 
 class Attentions:
@@ -102,7 +96,7 @@ class AttentionSite:
     @property
     def words(self) -> str:
         s = self.attention.full
-        how = _PRECISION_WORDS.get(str(self.first.config.precision), "on tensor cores")
+        how = how_multiplied(self.first.config.precision, _ROUNDED_BY)
         kind = "causal attention" if self.attention.call.causal else "attention"
         return (
             f"the {kind} of {s.queries} queries over {s.keys} keys in {s.heads} heads of {s.dims} {how} "

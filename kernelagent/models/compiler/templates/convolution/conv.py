@@ -19,11 +19,9 @@ from kernelagent.models.compiler.templates.convolution.convolutions import Convo
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue, epilogue_of
 from kernelagent.models.compiler.templates.matmul.pricing import (
-    EXACT,
     NEARLY,
-    ROUNDED,
-    SPLIT,
     Priced,
+    how_multiplied,
     offered,
     precisions,
     round_trip_us,
@@ -34,11 +32,7 @@ from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 KIND = "convolution"
 _ADDRESSED = 1 << 31
 """Elements from which on an offset needs 64 bits."""
-_PRECISION_WORDS = {
-    EXACT: "on the fp32 units",
-    SPLIT: "as three tf32 products on tensor cores, which keeps fp32's accuracy",
-    ROUNDED: "rounded to tf32, as cuDNN's convolutions may be here",
-}
+_ROUNDED_BY = "as cuDNN's convolutions may be here"
 
 
 class Convolutions:
@@ -126,7 +120,7 @@ class ConvolutionSite:
     def words(self) -> str:
         conv, s = self.conv, self.conv.sizes
         window = " × ".join(map(str, conv.window))
-        how = _PRECISION_WORDS.get(str(self.first.config.precision), "on tensor cores")
+        how = how_multiplied(self.first.config.precision, _ROUNDED_BY)
         if conv.depthwise:
             how = "channel by channel"
         with_end = "with what follows it " if self.end is not None else ""

@@ -15,11 +15,9 @@ from kernelagent.models.compiler.templates import Context, Namer, Printed, Site,
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue, epilogue_of
 from kernelagent.models.compiler.templates.matmul.pricing import (
-    EXACT,
     NEARLY,
-    ROUNDED,
-    SPLIT,
     Priced,
+    how_multiplied,
     library_us,
     offered,
     precisions,
@@ -34,11 +32,7 @@ from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 KIND = "product"
 _ADDRESSED = 1 << 31
 """Elements from which on an offset needs 64 bits."""
-_PRECISION_WORDS = {
-    EXACT: "on the fp32 units",
-    SPLIT: "as three tf32 products on tensor cores, which keeps fp32's accuracy",
-    ROUNDED: "rounded to tf32, as this module's float32_matmul_precision allows",
-}
+_ROUNDED_BY = "as this module's float32_matmul_precision allows"
 
 
 class Products:
@@ -134,7 +128,7 @@ class ProductSite:
     def words(self) -> str:
         d = self.product.full
         batch = f"{d.batch} × " if self.product.batch is not None else ""
-        how = _PRECISION_WORDS.get(str(self.first.config.precision), "on tensor cores")
+        how = how_multiplied(self.first.config.precision, _ROUNDED_BY)
         if 1 in (d.rows, d.cols):
             how = "as sums of products, because one side is a vector"
         with_end = "with what follows it " if self.end is not None else ""

@@ -21,6 +21,10 @@ from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 EXACT, SPLIT, ROUNDED = "ieee", "tf32x3", "tf32"
 """How fp32 factors are multiplied: on the fp32 units; as three tf32 products; rounded to tf32."""
+_IN_WORDS = {
+    EXACT: "on the fp32 units",
+    SPLIT: "as three tf32 products on tensor cores, which keeps fp32's accuracy",
+}
 KINDS = {f"torch.{row.name}": row.product for row in FLOATS if row.bits == 16}
 """Types whose products are formed in one way only, and how tables of peak rates name them."""
 SIZES = {f"torch.{row.name}": row.bits // 8 for row in FLOATS}
@@ -102,6 +106,13 @@ def precisions(dtype: str, asked: str) -> tuple[str | None, ...]:
         return (None,)
     # "high" and "medium" are permissions to round, and cuBLAS rounds to tf32 under both.
     return (SPLIT, EXACT) if asked == "highest" else (ROUNDED, SPLIT, EXACT)
+
+
+def how_multiplied(precision: str | None, why_rounded: str) -> str:
+    """In words for a user; `why_rounded`: by what leave factors are rounded to tf32, where they are."""
+    if precision == ROUNDED:
+        return f"rounded to tf32, {why_rounded}"
+    return _IN_WORDS.get(str(precision), "on tensor cores")
 
 
 def ranked(

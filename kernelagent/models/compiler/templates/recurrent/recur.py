@@ -12,10 +12,9 @@ from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.templates import Context, Namer, Printed
 from kernelagent.models.compiler.templates.layouts import Layout, Layouts
 from kernelagent.models.compiler.templates.matmul.pricing import (
-    EXACT,
-    ROUNDED,
     SPLIT,
     Priced,
+    how_multiplied,
     offered,
     precisions,
 )
@@ -25,11 +24,7 @@ from kernelagent.models.compiler.templates.recurrent.stepped import Call, recurr
 from kernelagent.tools.calls.float32_precision import recurrences_round
 
 KIND = "recurrence"
-_PRECISION_WORDS = {
-    EXACT: " on the fp32 units",
-    SPLIT: " as three tf32 products on tensor cores, which keeps fp32's accuracy",
-    ROUNDED: " rounded to tf32, as torch's setting for recurrent layers allows",
-}
+_ROUNDED_BY = "as torch's setting for recurrent layers allows"
 
 
 class Recurrences:
@@ -159,8 +154,8 @@ class RecurrenceSite:
             if dims.stacked
             else f"the {dims.steps} steps of the {name}, a launch each"
         )
-        how = _PRECISION_WORDS.get(str(self.first.config.precision), "")
-        return f"{what}, products{how or ' on tensor cores'} (estimate: {self.first.us:.0f} µs; torch's own: {self.library_us:.0f} µs)"
+        how = how_multiplied(self.first.config.precision, _ROUNDED_BY)
+        return f"{what}, products {how} (estimate: {self.first.us:.0f} µs; torch's own: {self.library_us:.0f} µs)"
 
     def allocated(self, namer: Namer) -> list[str]:
         out = namer.host(ast.Name(self.call.out, ast.Load()))

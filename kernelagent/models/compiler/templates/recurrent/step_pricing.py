@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kernelagent.models.compiler.capturing.recurrent import GATES
 from kernelagent.models.compiler.choices import Config, power_of_two
 from kernelagent.models.compiler.templates.matmul.pricing import (
     EXACT,
@@ -17,6 +16,7 @@ from kernelagent.models.compiler.templates.matmul.pricing import (
 )
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.operations import Operand, Operation
+from kernelagent.tools.estimates.recurrent import GATES
 from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost.cost import estimate_launch

@@ -28,7 +28,7 @@ class Call:
     first: int
     """The first of `hidden` and `cell` that is a chain's."""
     kind: str
-    """As in `capturing.recurrent.GATES`."""
+    """As in `tools.estimates.recurrent.GATES`."""
 
 
 def recurrence_of(step: Step) -> Call | None:
