@@ -180,6 +180,17 @@ def _program(call: ast.FunctionDef, kernels: dict[str, Kernel], what: str) -> Pr
     raise PolicyCannot(what, "its compiled form returns nothing")
 
 
+def called(step: Step, operator: str, count: int) -> tuple[str, list[ast.expr]] | None:
+    """The name that a step gives to what this operator returns, and its `count` arguments; None for any other step."""
+    statement = step.statement if isinstance(step, Torch) else None
+    if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
+        return None
+    call = statement.value
+    if ast.unparse(call.func) != operator or len(call.args) != count or call.keywords:
+        return None
+    return ast.unparse(statement.targets[0]), call.args
+
+
 def elements(node: ast.expr) -> tuple[ast.expr, ...]:
     """The parts of a tuple as it is written."""
     assert isinstance(node, ast.Tuple)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.attention import OPERATOR
-from kernelagent.models.compiler.program.program import Step, Torch
+from kernelagent.models.compiler.program.program import Step, called
 from kernelagent.models.compiler.templates.convolution.convolved import contiguous
 
 
@@ -29,15 +29,13 @@ class Call:
 
 def attention_of(step: Step) -> Call | None:
     """The attention that a step is; None for any other step."""
-    statement = step.statement if isinstance(step, Torch) else None
-    if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
+    found = called(step, OPERATOR, 8)
+    if found is None:
         return None
-    call = statement.value
-    if ast.unparse(call.func) != OPERATOR or len(call.args) != 8 or call.keywords:
-        return None
-    query, key, value, mask, causal, scale, _, nothing = call.args
+    out, arguments = found
+    query, key, value, mask, causal, scale, _, nothing = arguments
     return Call(
-        ast.unparse(statement.targets[0]),
+        out,
         query,
         key,
         value,

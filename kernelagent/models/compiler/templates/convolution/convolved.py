@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.symbolic_functions import CONVOLUTION
-from kernelagent.models.compiler.program.program import Step, Torch
+from kernelagent.models.compiler.program.program import Step, called
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,11 @@ class Call:
 
 def convolution_of(step: Step) -> Call | None:
     """The convolution that a step is; None for any other step, and where its numbers are not given."""
-    statement = step.statement if isinstance(step, Torch) else None
-    if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
+    found = called(step, CONVOLUTION, 9)
+    if found is None:
         return None
-    call = statement.value
-    if ast.unparse(call.func) != CONVOLUTION or len(call.args) != 9 or call.keywords:
-        return None
-    x, weight, bias, *numbers, groups = call.args
+    out, arguments = found
+    x, weight, bias, *numbers, groups = arguments
     try:
         stride, padding, dilation, transposed, added = map(ast.literal_eval, numbers)
     except ValueError:
@@ -46,7 +44,7 @@ def convolution_of(step: Step) -> Call | None:
         for given in (stride, padding, dilation, added)
     )
     return Call(
-        ast.unparse(statement.targets[0]),
+        out,
         x,
         weight,
         None if ast.unparse(bias) == "None" else bias,

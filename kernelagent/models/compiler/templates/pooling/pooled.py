@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.pooling import POOL
-from kernelagent.models.compiler.program.program import Step, Torch
+from kernelagent.models.compiler.program.program import Step, called
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,12 @@ class Call:
 
 def pool_of(step: Step) -> Call | None:
     """The pooling that a step is; None for any other step."""
-    statement = step.statement if isinstance(step, Torch) else None
-    if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
+    found = called(step, POOL, 7)
+    if found is None:
         return None
-    call = statement.value
-    if ast.unparse(call.func) != POOL or len(call.args) != 7:
-        return None
-    x, *others = call.args
+    out, arguments = found
+    x, *others = arguments
     kind, window, stride, padding, dilation, divisor = map(ast.literal_eval, others)
-    out = ast.unparse(statement.targets[0])
     return Call(
         out, x, kind, tuple(window), tuple(stride), tuple(padding), tuple(dilation), divisor
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.recurrent import RECURRENCE
-from kernelagent.models.compiler.program.program import Step, Torch
+from kernelagent.models.compiler.program.program import Step, called
 
 _ARGUMENTS = 10
 
@@ -33,15 +33,13 @@ class Call:
 
 def recurrence_of(step: Step) -> Call | None:
     """The recurrence that a step is; None for any other step."""
-    statement = step.statement if isinstance(step, Torch) else None
-    if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
+    found = called(step, RECURRENCE, _ARGUMENTS)
+    if found is None:
         return None
-    call = statement.value
-    if ast.unparse(call.func) != RECURRENCE or len(call.args) != _ARGUMENTS or call.keywords:
-        return None
-    gates, back, hidden, cell, weight, bias, below, bias_below, first, kind = call.args
+    out, arguments = found
+    gates, back, hidden, cell, weight, bias, below, bias_below, first, kind = arguments
     return Call(
-        ast.unparse(statement.targets[0]),
+        out,
         gates,
         _if_any(back),
         hidden,
