@@ -1,11 +1,13 @@
 # `make demo` optimizes a shipped example; `make test` is what CI runs on every commit.
 PYTHON ?= python3
 BIN := .venv/bin
+# What tests draw is drawn by the commit's tree: what failed once fails again, and other trees try other things.
+SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
 # Three workers on two cores, as many tests wait; a file's tests in one of them (tests/lanes.py has the
 # exceptions and the order). Warnings of modules that a test has made cannot be sent from a worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder -p no:warnings
 # A test that hangs ends as a failed one with its stack; the slowest takes half a minute on a quiet machine.
-SHORT := $(SIDE_BY_SIDE) -m "not long and not soak and not gpu" --timeout 900
+SHORT := $(SIDE_BY_SIDE) -m "not long and not soak and not gpu" --timeout 900 --hypothesis-seed $(SEED)
 # The bytecode of a thousand files is kept, whatever the environment says: tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 PINNED := pyproject.toml constraints.txt .ci/environment.py
@@ -37,9 +39,9 @@ check: .venv/installed-dev
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports
 
-# Of tests with several cases half of them, drawn anew each time (SEED=1 draws those of a run again); `make long-whole`: all.
-SEED ?= $(shell date +%s)
-LONG := $(SIDE_BY_SIDE) -m "(long or hypothesis) and not soak and not gpu" --hypothesis-profile long --timeout 3600
+# Of tests with several cases half of them, drawn by SEED; `make long-whole`: all.
+LONG := $(SIDE_BY_SIDE) -m "(long or hypothesis) and not soak and not gpu" --hypothesis-profile long --timeout 3600 \
+    --hypothesis-seed $(SEED)
 
 long: .venv/installed-dev
 	$(BIN)/pytest $(LONG) --drawn $(SEED)

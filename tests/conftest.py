@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,14 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> lanes.Units | None:
     """Only for `--dist loadfile`, as the lanes have it."""
     return lanes.Units(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture
+def draw(request: pytest.FixtureRequest) -> random.Random:
+    """What a test that tries a sample draws it by: the lane's seed, or another each time where a test is run by hand."""
+    seed = request.config.getoption("drawn") or str(random.SystemRandom().randrange(1_000_000))
+    request.node.add_report_section("setup", "draw", f"--drawn {seed} draws the same again")
+    return random.Random(seed)
 
 
 @pytest.fixture(scope="session")

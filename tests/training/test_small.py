@@ -196,10 +196,9 @@ def test_two_seeds_learn_to_write_better_than_untrained_and_than_random_search()
 
 
 @pytest.mark.long
-def test_kept_verdicts_are_what_the_judge_says_today():
-    seed = random.SystemRandom().randrange(1_000_000)
+def test_kept_verdicts_are_what_the_judge_says_today(draw):
     verdicts = kept_verdicts(Path(KEPT))
     try:
-        assert differing(verdicts, 4, seed) == [], f"the sample of seed {seed}"
+        assert differing(verdicts, 4, draw.randrange(1_000_000)) == []
     finally:
         verdicts.close()
