@@ -27,6 +27,7 @@ from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.evaluations import accepted
 from tests.judges import verdict_on
 from tests.models.compiler.templates.interpreted import loaded
+from tests.models.compiler.templates.test_attend import Block
 from tests.models.compiler.test_policy import source_of
 
 Made = Callable[[], tuple[nn.Module, tuple[Any, ...]]]
@@ -139,6 +140,13 @@ MODULES: dict[str, Made] = {
     "one gradient for two inputs": lambda: (Of(lambda m, x, y: torch.sin(x + y)), (torch.randn(9, 33), torch.randn(9, 33))),
     "parts of one tensor": lambda: (Of(lambda m, x: torch.chunk(torch.tanh(x), 2, -1)), (torch.randn(9, 34),)),
     "causal attention": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y), is_causal=True)), (torch.randn(2, 2, 24, 16), torch.randn(2, 2, 24, 16))),
+    "attention of grouped heads": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y), enable_gqa=True)), (torch.randn(2, 4, 21, 16), torch.randn(2, 2, 37, 16))),
+    "causal attention of grouped heads over more keys": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y), is_causal=True, enable_gqa=True)), (torch.randn(2, 4, 21, 16), torch.randn(2, 2, 37, 16))),
+    "attention with a mask": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y), m.seen), seen=nn.Buffer(torch.ones(24, 24).tril(-1) > 0)), (torch.randn(2, 2, 24, 16), torch.randn(2, 2, 24, 16))),
+    "attention with lowest numbers": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y), m.added, scale=0.3), added=nn.Buffer(torch.finfo().min * torch.ones(24, 24).triu(2) * (torch.arange(24) % 5 > 1)[:, None])), (torch.randn(2, 2, 24, 16), torch.randn(2, 2, 24, 16))),
+    "attention in bfloat16": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y))), (torch.randn(2, 2, 40, 24, dtype=torch.bfloat16), torch.randn(2, 2, 40, 24, dtype=torch.bfloat16))),
+    "attention of a block": lambda: (Block(32, 2), (torch.randn(2, 20, 32),)),
+    "attention of long heads": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y))), (torch.randn(1, 1, 6, 264), torch.randn(1, 1, 6, 264))),
 }  # fmt: skip
 
 
@@ -168,7 +176,8 @@ def policy_for(module: nn.Module, args: tuple[Any, ...]) -> Policy:
 def upstream_of(outputs: Sequence[torch.Tensor], kind: str) -> list[torch.Tensor]:
     """Gradients of these: side by side in memory, the other way round, or one number for all."""
     torch.manual_seed(1)
-    drawn = [torch.randn_like(output) for output in outputs]
+    # By place, wherever the results lie in memory.
+    drawn = [torch.randn(output.shape).to(output.dtype) for output in outputs]
     if kind == "transposed":
         return [g.mT.contiguous().mT if g.dim() > 1 else g for g in drawn]
     if kind == "expanded":

@@ -32,17 +32,17 @@ def _attention(
     out = scaled_dot_product_attention(
         query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=gqa
     )
-    return _laid_out(out)
+    return laid_out(out)
 
 
 @_attention.register_fake
 def _(
     query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any, gqa: Any, nan: Any
 ) -> Any:
-    return _laid_out(query.new_empty((*query.shape[:-1], value.shape[-1])))
+    return laid_out(query.new_empty((*query.shape[:-1], value.shape[-1])))
 
 
-def _laid_out(out: torch.Tensor) -> torch.Tensor:
+def laid_out(out: torch.Tensor) -> torch.Tensor:
     """Memory order (batch, token, head, dim): what torch's fused kernels return and the next layer reads."""
     return out.transpose(1, 2).contiguous().transpose(1, 2)
 

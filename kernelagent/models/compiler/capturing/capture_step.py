@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch._inductor.decomposition import select_decomp_table
 from torch.fx import GraphModule
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import TreeSpec
 
 from kernelagent.models.compiler.capturing.attention import layers_unfused
+from kernelagent.models.compiler.capturing.attention_gradients import TRAINED, FusedWhereItFits
 from kernelagent.models.compiler.capturing.batch_norms import BATCH_NORMS
 from kernelagent.models.compiler.capturing.capture import (
     Captured,
@@ -129,13 +129,12 @@ class _Traced:
             module, smaller.module if smaller else module, list(self._symbolic.sizes())
         )
         convolution = AS_THEY_LIE if smaller is None else OPAQUE
-        table = {**select_decomp_table(), **convolution, **POOLED, **BATCH_NORMS}
+        table = {**select_decomp_table(), **convolution, **POOLED, **BATCH_NORMS, **TRAINED}
         with (
             torch.no_grad(),
             layers_unfused(),
             few_steps(),
-            # As products and a softmax: the fused ones have no backward for another device than theirs.
-            sdpa_kernel(SDPBackend.MATH),
+            FusedWhereItFits(),
             followed,
             self._symbolic.mode,
             SymbolicFunctions(),

@@ -263,6 +263,8 @@ def _called(node: Node) -> str:
     if isinstance(source, Node) and node.target is operator.getitem:
         if "var_mean" in source.name:
             return "mean" if node.args[1] else "variance"
+        if "attention_with_rows" in source.name:
+            return "softmax_rows"
         return _called(source)
     word = str(getattr(getattr(node.target, "overloadpacket", None), "__name__", "kept"))
     if isinstance(source, Node) and word in _SAME and source.op != "placeholder":

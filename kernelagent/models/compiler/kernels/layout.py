@@ -12,6 +12,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 _LONGEST = 100
 """What is longer is read with difficulty, however it is broken."""
 _TEXT = re.compile(r"""("|')(?:\\.|(?!\1).)*\1""")
+_GROUP = re.compile(r"([-+*/] )?\((.*)\)(,?)")
 _SHORT = 30
 _FEW = 4
 
@@ -64,13 +65,35 @@ def _by_terms(line: str) -> str | None:
                 for term in terms
                 for part in (_cut(term, operators) if len(term) > longest else [term])
             ]
-        return f"\n{indent}    ".join([indent + terms[0], *terms[1:]]) if terms[1:] else None
+        if not terms[1:]:
+            return None
+        lines = [line for term in terms for line in _group_opened(term, longest)]
+        return f"\n{indent}    ".join([indent + lines[0], *lines[1:]])
     terms = _cut(value, "+-")
     terms = terms if terms[1:] else _cut(value, "*/")
     if not (target.strip().isidentifier() and equals and terms[1:]):
         return None
     inner = "\n".join(_opened(f"{indent}    {term}") for term in terms)
     return f"{target} = (\n{inner}\n{indent})"
+
+
+def _group_opened(term: str, longest: int) -> list[str]:
+    """A bracketed sum that is too long for a line, a term of it to a line; any other term as it is."""
+    found = _GROUP.fullmatch(term)
+    inner = _cut(found[2], "+-") if found and len(term) > longest else []
+    if found is None or not inner[1:] or _closes_early(found[2]):
+        return [term]
+    return [f"{found[1] or ''}(", *(f"    {part}" for part in inner), f"){found[3]}"]
+
+
+def _closes_early(text: str) -> bool:
+    """Whether a bracket that was opened before the text is closed in it."""
+    depth = 0
+    for letter in _without_texts(text):
+        depth += (letter in _OPEN) - (letter in _CLOSE)
+        if depth < 0:
+            return True
+    return False
 
 
 def _cut(text: str, operators: str) -> list[str]:

@@ -13,14 +13,17 @@ from torch.utils._pytree import tree_unflatten
 
 from kernelagent.models.compiler.capturing.capture import Captured, PolicyCannot, Value
 from kernelagent.models.compiler.kernels.naming import identifier, unique
+from kernelagent.models.compiler.module.checks import (
+    AS_IT_LAY,
+    AS_IT_LIES,
+    CONTIGUOUS,
+    IN_ORDER,
+)
 from kernelagent.models.compiler.module.constructor import tuple_of
 from kernelagent.models.compiler.module.spelling import Whole, is_own, spelled, texts_of, viewed
 from kernelagent.models.compiler.program.algebra import factored
 from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.program.program import Allocate, Program, Size, Torch
-
-CONTIGUOUS, AS_IT_LIES, IN_ORDER = "_contiguous", "_as_it_lies", "_require_contiguous"
-"""Functions of the file that check tensors."""
 
 
 def host_names(captured: Captured, program: Program) -> dict[str, str]:
@@ -180,9 +183,16 @@ def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
 _NAMES = re.compile(r"[A-Za-z_]\w*")
 
 
-def checked_lines(captured: Captured, hosts: Mapping[str, str], kinds: Sequence[str]) -> list[str]:
-    """A check of each tensor of these kinds."""
-    return [checked.line(hosts) for checked in _checks(captured, kinds)]
+def kept_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
+    """A check of what a backward is given: each upstream gradient, and what was kept and is not in order.
+
+    A hook of torch's may have packed what was kept, and bring it back in order.
+    """
+    return [
+        checked.line(hosts)
+        for checked in _checks(captured, ("upstream", "saved"))
+        if checked.value.kind == "upstream" or checked.strides is not None
+    ]
 
 
 @dataclass(frozen=True)
@@ -202,7 +212,7 @@ class _Checked:
         given = [f'"{shown}"', self.value.name, tuple_of(sizes), str(self.value.tensor.dtype)]
         function = CONTIGUOUS
         if self.strides is not None:
-            function = AS_IT_LIES
+            function = AS_IT_LIES if self.value.kind == "input" else AS_IT_LAY
             given.append(tuple_of([_host_size(step, hosts) for step in self.strides]))
         return f"{local(self.value.name)} = {function}({', '.join(given)})"
 

@@ -12,10 +12,10 @@ from kernelagent.models.compiler.capturing.capture_step import Pair, outer_names
 from kernelagent.models.compiler.kernels.layout import folded
 from kernelagent.models.compiler.kernels.naming import identifier, unique
 from kernelagent.models.compiler.module.host import (
-    checked_lines,
     device_lines,
     host_names,
     input_lines,
+    kept_lines,
     nested,
     place,
     size_lines,
@@ -171,7 +171,7 @@ class StepFunction:
         texts = _apart(captured, program, results)
         outcome = [self._pair.gradients[at] for at in self.arguments]
         gradients = ["None" if at is None else texts[at] for at in outcome]
-        checks = checked_lines(captured, hosts, ("upstream",))
+        checks = kept_lines(captured, hosts)
         used = _needed(checks, [*lines, *texts])
         before = [*size_lines(captured, hosts), *used, *device_lines(captured)]
         unpacked = f"({next(iter(kept))},)" if len(kept) == 1 else ", ".join(kept)

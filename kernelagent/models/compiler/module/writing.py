@@ -14,6 +14,7 @@ from kernelagent.models.compiler.capturing.capture_step import Pair
 from kernelagent.models.compiler.choices import Alternative, Choice, Config
 from kernelagent.models.compiler.kernels.layout import folded
 from kernelagent.models.compiler.kernels.naming import identifier, unique
+from kernelagent.models.compiler.module.checks import CHECKS
 from kernelagent.models.compiler.module.constructor import (
     NO_SHAPES,
     ORIGINAL,
@@ -26,9 +27,6 @@ from kernelagent.models.compiler.module.constructor import (
 )
 from kernelagent.models.compiler.module.fixed_arguments import Fixed, refusal_lines
 from kernelagent.models.compiler.module.host import (
-    AS_IT_LIES,
-    CONTIGUOUS,
-    IN_ORDER,
     device_lines,
     empty,
     host_names,
@@ -39,7 +37,7 @@ from kernelagent.models.compiler.module.host import (
     without_unread_sizes,
 )
 from kernelagent.models.compiler.module.kernel_writing import KernelWriter, bare
-from kernelagent.models.compiler.module.limits import COUNTABLE, limit_lines, raising
+from kernelagent.models.compiler.module.limits import limit_lines, raising
 from kernelagent.models.compiler.module.repeated_sizes import named_once
 from kernelagent.models.compiler.module.spelling import Whole, spelled, torch_line
 from kernelagent.models.compiler.module.step_function import BACKWARD, StepFunction, function_name
@@ -128,7 +126,7 @@ class Writer(KernelWriter):
         parts = [
             "\n".join([*head, *extra]),
             *self._kernels.values(),
-            *(text for name, text in _CHECKS.items() if any(f"{name}(" in m for m in made)),
+            *(text for name, text in CHECKS.items() if any(f"{name}(" in m for m in made)),
             *self._functions.values(),
             "\n\n".join(
                 [self._class(), *(textwrap.indent(m, "    ") for m in [*forward, *methods])]
@@ -311,41 +309,6 @@ class _FileNames:
 
     def chosen(self, name: str) -> Config | None:
         return self._writer._choice.configs.get(name)
-
-
-_CHECKS = {
-    CONTIGUOUS: f"""\
-def {CONTIGUOUS}(name, tensor, shape, dtype):
-    \"\"\"`tensor`, copied if not contiguous; raises on another dtype or shape (None: any size).\"\"\"
-    same = len(shape) == tensor.dim() and all(
-        size is None or size == has for size, has in zip(shape, tensor.shape)
-    )
-    if not same or tensor.dtype != dtype:
-        raise ValueError(
-            f"{{name}} must be {{dtype}} of shape {{shape}}, not {{tensor.dtype}} of {{tuple(tensor.shape)}}"
-        )
-    return tensor.contiguous()""",
-    AS_IT_LIES: f"""\
-def {AS_IT_LIES}(name, tensor, shape, dtype, strides):
-    \"\"\"`tensor` as it is; raises on another dtype, shape or strides.\"\"\"
-    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.stride() != strides:
-        raise ValueError(
-            f"{{name}} must be {{dtype}} of shape {{shape}} and strides {{strides}}, not "
-            f"{{tensor.dtype}} of {{tuple(tensor.shape)}} and {{tensor.stride()}}"
-        )
-    return tensor""",
-    IN_ORDER: f"""\
-def {IN_ORDER}(*weights):
-    \"\"\"The kernels read weights in this order.\"\"\"
-    if not all(weight.is_contiguous() for weight in weights):
-        raise ValueError("a weight is not contiguous: these kernels take no other memory format")""",
-    COUNTABLE: f"""\
-def {COUNTABLE}(*elements):
-    \"\"\"The kernels count elements in 32 bits.\"\"\"
-    if any(count >= 2**31 for count in elements):
-        raise ValueError(f"a tensor of {{max(elements)}} elements is too large for these kernels")""",
-}
-"""Functions of the file, by name."""
 
 
 _UNINITIALISED = "# Uninitialised until the original's state_dict is loaded, whose keys these are."

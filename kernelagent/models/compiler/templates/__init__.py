@@ -142,6 +142,7 @@ TEMPLATES: Mapping[str, str] = {
     "convolution": "kernelagent.models.compiler.templates.convolution.conv:Convolutions",
     "pooling": "kernelagent.models.compiler.templates.pooling.pool:Poolings",
     "attention": "kernelagent.models.compiler.templates.attention.attend:Attentions",
+    "attention gradient": "kernelagent.models.compiler.templates.attention.attend_gradient:AttentionGradients",
     "recurrence": "kernelagent.models.compiler.templates.recurrent.recur:Recurrences",
 }
 """Families by name; the first that wants a step has it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -21,7 +21,12 @@ from kernelagent.models.compiler.program.program import (
     Torch,
     elements,
 )
-from kernelagent.models.compiler.templates.attention.attended import attention_of, result_layout
+from kernelagent.models.compiler.templates.attention.attended import (
+    attention_of,
+    gradient_of,
+    part_of,
+    result_layout,
+)
 from kernelagent.models.compiler.templates.convolution.convolved import (
     contiguous,
     convolution_of,
@@ -32,7 +37,7 @@ from kernelagent.models.compiler.templates.pooling.pooled import result_shape as
 from kernelagent.models.compiler.templates.recurrent.stepped import recurrence_of
 from kernelagent.models.compiler.templates.recurrent.stepped import result_shape as states_shape
 
-ZERO, ONE = ast.Constant(0), ast.Constant(1)
+ZERO, ONE, TWO = map(ast.Constant, range(3))
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,14 @@ class Layouts:
 
     def __init__(self, captured: Captured, program: Program) -> None:
         self._by_name: dict[str, Layout] = {}
-        texts = captured.sizes.shapes
+        self._pairs: dict[str, tuple[Layout, ...]] = {}
+        texts, strides = captured.sizes.shapes, captured.sizes.strides
         for at, (argument, value) in enumerate(
             zip(program.arguments, captured.values, strict=False)
         ):
-            layout = _of_value(argument, value, texts[at] if texts else None)
+            layout = _of_value(
+                argument, value, texts[at] if texts else None, strides[at] if strides else None
+            )
             if layout is not None:
                 self._by_name[argument] = layout
         for step in program.steps:
@@ -135,6 +143,8 @@ class Layouts:
         if isinstance(step, Launch):
             return self._of_parameters(program, step, ("out_ptr", "in_out_ptr"))
         result = convolution_of(step) or attention_of(step) or pool_of(step) or recurrence_of(step)
+        if result is None and (gradient := gradient_of(step)) is not None:
+            result = gradient.attention
         if result is not None:
             return self.storages(ast.Name(result.out, ast.Load()))
         if isinstance(step, Torch) and not self.is_alias(step):
@@ -190,11 +200,37 @@ class Layouts:
                 self._by_name[recurrence.out] = Layout(
                     recurrence.out, states, strides, hidden.dtype
                 )
-        elif (attended := attention_of(step)) is not None:
-            query, value = self.of(attended.query), self.of(attended.value)
-            if query is not None and value is not None:
-                shape, strides = result_layout(query.shape, value.shape)
-                self._by_name[attended.out] = Layout(attended.out, shape, strides, query.dtype)
+        elif (taken := part_of(step)) is not None:
+            if taken.of in self._pairs:
+                made = self._pairs[taken.of][taken.number]
+                self._by_name[taken.name] = replace(made, storage=taken.name)
+        else:
+            self._learn_attention(step)
+
+    def _learn_attention(self, step: Step) -> None:
+        gradient = gradient_of(step)
+        attended = attention_of(step) if gradient is None else gradient.attention
+        if attended is None:
+            return
+        query, key, value = map(self.of, (attended.query, attended.key, attended.value))
+        if query is None or key is None or value is None:
+            return
+        name, dtype = attended.out, query.dtype
+        if gradient is None:
+            likes = [(query.shape, value.shape)]
+        else:
+            likes = (
+                [(query.shape,) * 2]
+                if gradient.of_query
+                else [(key.shape,) * 2, (value.shape,) * 2]
+            )
+        results = [Layout(name, *result_layout(*like), dtype) for like in likes]
+        if gradient is None and attended.results == 2:
+            rows = (*query.shape[:3], TWO)
+            results.append(Layout(name, rows, contiguous(rows), "torch.float32"))
+        self._pairs[name] = tuple(results)
+        if len(results) == 1:
+            self._by_name[name] = results[0]
 
 
 class Site(Protocol):
@@ -250,7 +286,9 @@ def unneeded(captured: Captured, program: Program, sites: Sequence[Site]) -> fro
     return gone | unused
 
 
-def _of_value(argument: str, value: Value, texts: tuple[str, ...] | None) -> Layout | None:
+def _of_value(
+    argument: str, value: Value, texts: tuple[str, ...] | None, steps_of: tuple[str, ...] | None
+) -> Layout | None:
     tensor = value.tensor
     shape = texts if texts is not None else tuple(map(str, tensor.shape))
     if all(text.isdigit() for text in shape):
@@ -258,6 +296,9 @@ def _of_value(argument: str, value: Value, texts: tuple[str, ...] | None) -> Lay
         strides = _contiguous(shape) if tensor.is_contiguous() else own
     elif tensor.is_contiguous():
         strides = _contiguous(shape)
+    elif value.kind == "saved" and steps_of is not None:
+        # Our own forward keeps it as the compiler has it.
+        strides = list(steps_of)
     else:
         return None
     sizes, steps = (

@@ -15,6 +15,7 @@ LONG = {
     "a call": "total = tl.sum(tl.where(col_mask & row_mask, scratch * ((x - mean) * rstd), 0), 1)[:, None]",
     "a sum of terms that nothing else opens": "slope = (libdevice.erf(value * 0.7071067811865476) + 1.0) * 0.5 + value * (tl.exp(value * value) * 0.3989422804014327)",
     "a product of factors": "t = tl.exp(x - row_max - log_out) * (scratch_2 + scratch_3 + scratch_4 + scratch_5 + scratch_6 + scratch_7)",
+    "a sum in brackets within a call": "out = tl.load(out_ptr + (offsets % 16 + 16 * (offsets // size_1 % 24) + 384 * (offsets // 16 % size_0) + 384 * size_0 * (offsets // size_2)), mask=mask, other=0)",
     "a text of a sum": "raise ValueError('128 * ((width - 1) // 2 * ((height - 1) // 2) + (width - 1) // 2 + (height - 1) // 2) may be 2147483519 at most')",
     "what is returned": "return grad_input, grad_layer_0_weight, grad_layer_0_bias.view(256), grad_layer_2_weight, grad_layer_2_bias",
     "what is unpacked": "grad_input, grad_layer_0_weight, grad_layer_0_bias, grad_layer_2_weight, grad_layer_2_bias = ctx.saved_tensors",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kernelagent.tools.judge.verify.beyond.own_state import more_differs, nudged_bits
+from kernelagent.tools.judge.verify.side_effects import left_alone
 
 ONE = torch.ones(2)
 OTHER = torch.tensor([1.0, 1.0 + 2**-23])
@@ -64,3 +65,16 @@ def test_an_element_that_the_reference_computes_from_other_places_must_be_as_it_
 def test_signs_of_zeros_count_in_the_state_where_nothing_was_changed(nudged_at, differs):
     own, nudged, right = torch.zeros(2), torch.tensor([-0.0, 0.0]), torch.zeros(2).double()
     assert more_differs(own, nudged, right, right, None, nudged_at) is differs
+
+
+def test_an_average_that_only_rounding_keeps_in_its_place_is_not_left_alone():
+    mean, near = torch.tensor([1.0]), torch.tensor([1.0 + 2**-22])
+    moved = mean + 0.1 * (near - mean)
+    exact = mean.double() + 0.1 * (near.double() - mean.double())
+    assert torch.equal(moved, mean)
+    assert not left_alone(mean, moved, exact)
+    assert left_alone(mean, moved, mean.double())
+    assert left_alone(
+        *(torch.tensor([torch.nan], dtype=d) for d in (torch.float32,) * 2),
+        torch.tensor([torch.nan]).double(),
+    )

@@ -10,10 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.choices import Config
-from kernelagent.models.compiler.templates import Context, Namer, Printed, Site, at_most
+from kernelagent.models.compiler.templates import Context, Namer, Printed, Site
 from kernelagent.models.compiler.templates.attention.attention_pricing import library_us, ranked
-from kernelagent.models.compiler.templates.attention.attention_source import LOG2_E, Source
+from kernelagent.models.compiler.templates.attention.attention_source import Source
 from kernelagent.models.compiler.templates.attention.attentions import Attention, attentions
+from kernelagent.models.compiler.templates.attention.hosting import (
+    addresses_of,
+    allocated,
+    factor,
+    limits,
+    result_names,
+    scale_of,
+    sizes_of,
+)
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.pricing import (
     NEARLY,
@@ -26,9 +35,7 @@ from kernelagent.tools.calls.float32_precision import matmul_precision
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 KIND = "attention"
-_ADDRESSED = 1 << 31
-"""Elements from which on an offset needs 64 bits."""
-_ROUNDED_BY = "as this module's float32_matmul_precision allows"
+ROUNDED_BY = "as this module's float32_matmul_precision allows"
 
 
 class Attentions:
@@ -74,7 +81,7 @@ class AttentionSite:
 
     @property
     def steps(self) -> frozenset[int]:
-        return frozenset({self.at})
+        return self.attention.steps
 
     @property
     def begins(self) -> int:
@@ -82,8 +89,7 @@ class AttentionSite:
 
     @property
     def tensors(self) -> frozenset[str]:
-        parts = (*self.attention.parts, self.attention.out)
-        return frozenset(part.storage for part in parts)
+        return self.attention.tensors
 
     @property
     def pays(self) -> bool:
@@ -91,36 +97,29 @@ class AttentionSite:
 
     @property
     def has_library_form(self) -> bool:
-        return True
+        return not self.attention.keeps_rows
 
     @property
     def words(self) -> str:
-        s = self.attention.full
-        how = how_multiplied(self.first.config.precision, _ROUNDED_BY)
-        kind = "causal attention" if self.attention.call.causal else "attention"
-        return (
-            f"the {kind} of {s.queries} queries over {s.keys} keys in {s.heads} heads of {s.dims} {how} "
-            f"(estimate: {self.first.us:.0f} µs; torch's own: {self.library_us:.0f} µs)"
-        )
+        how = how_multiplied(self.first.config.precision, ROUNDED_BY)
+        what = described(self.attention)
+        return f"{what} {how} (estimate: {self.first.us:.0f} µs; torch's own: {self.library_us:.0f} µs)"
 
     def allocated(self, namer: Namer) -> list[str]:
-        batch, heads, queries, dims = (namer.host(size) for size in self.attention.shape)
-        out = namer.host(self.attention.out.node)
-        dtype = self.attention.out.dtype
-        shape = f"({batch}, {queries}, {heads}, {dims})"
-        return [
-            f"{out} = torch.empty({shape}, dtype={dtype}, device=device).transpose(1, 2)",
-        ]
+        attention = self.attention
+        out, *rows = result_names(attention, ("values", "rows")[: len(attention.results)], namer)
+        shape = [namer.host(size) for size in attention.shape]
+        lines = [allocated(out, shape, attention.query.dtype)]
+        for name in rows:
+            size = ", ".join([*shape[:3], "2"])
+            lines.append(f"{name} = torch.empty(({size}), dtype=torch.float32, device=device)")
+        return lines
 
     def printed(self, namer: Namer) -> Printed:
         attention = self.attention
-        words = {"query": attention.query, "key": attention.key, "value": attention.value}
-        if attention.mask is not None:
-            words["mask"] = attention.mask
-        strides = {role: [namer.host(n) for n in part.strides] for role, part in words.items()}
-        plan = Source(attention, strides, self._is_wide())
+        plan = Source(addresses_of(attention, {}, namer))
         identity = f"{plan.kernel('', self.first.config)}{attention.full}{self.first.config}"
-        name = namer.kernel(identity, self._wanted())
+        name = namer.kernel(identity, kernel_name(attention, "attention"))
         config = namer.chosen(name) or self.first.config
         return Printed(
             name,
@@ -132,44 +131,30 @@ class AttentionSite:
             False,
         )
 
-    def _wanted(self) -> str:
-        causal = "causal_" if self.attention.call.causal else ""
-        masked = "masked_" if self.attention.mask is not None else ""
-        return f"{causal}{masked}attention"
-
     def _launch(self, plan: Source, name: str, chosen: Config, namer: Namer) -> list[str]:
-        attention = self.attention
-        batch, heads, queries, value_dims = (namer.host(size) for size in attention.shape)
-        dims = namer.host(attention.dims)
-        sizes = {
-            "n_heads": heads,
-            "n_shared_heads": namer.host(attention.shared_heads),
-            "n_queries": queries,
-            "n_keys": namer.host(attention.keys),
-            "n_dims": dims,
-            "n_value_dims": value_dims,
-        }
-        given = [namer.host(part.node) for part in (*attention.parts, attention.out)]
-        given += [sizes[size] for size in plan.sizes]
-        given += [self._scale(namer, dims, plan.power), *plan.parameters.values()]
+        attention, addresses = self.attention, plan.addresses
+        batch, heads, queries, _ = (namer.host(size) for size in attention.shape)
+        outs = result_names(attention, ("values", "rows")[: len(attention.results)], namer)
+        given = [*(namer.host(part.node) for part in attention.parts), *outs]
+        given += sizes_of(addresses, namer)
+        given += [scale_of(addresses, namer), *addresses.parameters.values()]
         given += [f"{block}={size}" for block, size in chosen.blocks.items()]
         given += [f"num_warps={chosen.num_warps}", f"num_stages={chosen.num_stages}"]
-        grid = f"triton.cdiv({queries}, {chosen.blocks['BLOCK_M']}), {_factor(batch)} * {_factor(heads)}"
-        tiles = ((dims, "BLOCK_D"), (value_dims, "BLOCK_E"))
-        limits = [line for size, block in tiles for line in at_most(size, chosen.blocks[block])]
-        return [*dict.fromkeys(limits), f"{name}[({grid})]({', '.join(given)})"]
-
-    def _scale(self, namer: Namer, dims: str, power: str) -> str:
-        """For powers of two with the logarithm of e in it."""
-        scale = self.attention.call.scale
-        text = f"{_factor(dims)} ** -0.5" if scale is None else _factor(namer.host(scale))
-        return f"{text} * {LOG2_E}" if power == "exp2" else text
-
-    def _is_wide(self) -> bool:
-        s = self.attention.full
-        most = max(s.heads * s.queries * s.dims, s.heads * s.keys * max(s.dims, s.value_dims))
-        return 3 * s.batch * max(most, s.heads * s.queries * s.value_dims) >= _ADDRESSED
+        grid = (
+            f"triton.cdiv({queries}, {chosen.blocks['BLOCK_M']}), {factor(batch)} * {factor(heads)}"
+        )
+        return [*limits(attention, chosen, namer), f"{name}[({grid})]({', '.join(given)})"]
 
 
-def _factor(text: str) -> str:
-    return text if text.replace("_", "").replace(".", "").isalnum() else f"({text})"
+def described(attention: Attention) -> str:
+    """What it is, with its sizes, in words."""
+    s = attention.full
+    kind = "causal attention" if attention.call.causal else "attention"
+    return f"the {kind} of {s.queries} queries over {s.keys} keys in {s.heads} heads of {s.dims}"
+
+
+def kernel_name(attention: Attention, what: str) -> str:
+    """`causal_masked_attention`, for the kernel that does `what`."""
+    causal = "causal_" if attention.call.causal else ""
+    masked = "masked_" if attention.mask is not None else ""
+    return f"{causal}{masked}{what}"

@@ -1,4 +1,4 @@
-"""The attentions of a captured program as records, with their sizes and how their operands lie."""
+"""The attentions of a captured program and their backwards as records, with their sizes and how their operands lie."""
 
 from __future__ import annotations
 
@@ -9,8 +9,19 @@ from dataclasses import dataclass
 from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.program.program import Program
 from kernelagent.models.compiler.templates import Values
-from kernelagent.models.compiler.templates.attention.attended import Call, attention_of
-from kernelagent.models.compiler.templates.layouts import ZERO, Layout, Layouts
+from kernelagent.models.compiler.templates.attention.attended import (
+    Call,
+    GradientCall,
+    attention_of,
+    gradient_of,
+    part_of,
+)
+from kernelagent.models.compiler.templates.layouts import (
+    ZERO,
+    Layout,
+    Layouts,
+    stands_in_order,
+)
 from kernelagent.models.compiler.templates.matmul.products import DTYPES
 
 AXES = ("batch", "head", "token", "dim")
@@ -53,9 +64,12 @@ class Attention:
     key: Part
     value: Part
     mask: Part | None
-    out: Part
+    results: tuple[Part | None, ...]
+    """The weighted values; behind them what a backward reads of each row, where that is kept. None: nobody reads it."""
+    steps: frozenset[int]
+    """Its own and those that name its results."""
     shape: tuple[ast.expr, ...]
-    """Of the result."""
+    """Of the weighted values."""
     keys: ast.expr
     shared_heads: ast.expr
     dims: ast.expr
@@ -71,6 +85,17 @@ class Attention:
         return tuple(part for part in given if part is not None)
 
     @property
+    def tensors(self) -> frozenset[str]:
+        """The storages that it reads or writes."""
+        results = [part for part in self.results if part is not None]
+        return frozenset(part.storage for part in (*self.parts, *results))
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Of a forward: a backward reads what each row was divided by."""
+        return len(self.results) > 1
+
+    @property
     def grouped(self) -> bool:
         """Several heads of queries share one of keys and values."""
         return any(s.heads != s.shared_heads for s in (self.full, self.small))
@@ -81,6 +106,28 @@ class Attention:
         return all(s.dims == s.value_dims for s in (self.full, self.small))
 
 
+@dataclass(frozen=True)
+class Gradient:
+    """One part of an attention's backward."""
+
+    call: GradientCall
+    attention: Attention
+    """What it is the backward of; its results are the gradients."""
+    upstream: Part
+    rows: Part
+    delta: Part
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What it reads with strides of four axes."""
+        return (*self.attention.parts, self.upstream)
+
+    @property
+    def read(self) -> frozenset[str]:
+        """Storages that the attention alone did not read."""
+        return frozenset(part.storage for part in (self.upstream, self.rows, self.delta))
+
+
 def attentions(
     program: Program, layouts: Layouts, sizes: tuple[Values, Values], what: str
 ) -> Iterator[Attention]:
@@ -88,18 +135,61 @@ def attentions(
     for at, step in enumerate(program.steps):
         call = attention_of(step)
         if call is not None:
-            made = _attention(at, call, layouts, sizes, what)
+            made = _attention(at, call, program, layouts, sizes, what)
             if made is not None:
                 yield made
 
 
+def gradients(
+    program: Program, layouts: Layouts, sizes: tuple[Values, Values], what: str
+) -> Iterator[tuple[int, Gradient | None]]:
+    """Each part of a backward with its step; None where it is not known how its operands lie."""
+    for at, step in enumerate(program.steps):
+        call = gradient_of(step)
+        if call is None:
+            continue
+        attention = _attention(at, call.attention, program, layouts, sizes, what)
+        upstream, rows, delta = map(layouts.of, (call.upstream, call.rows, call.delta))
+        if (
+            attention is None
+            or upstream is None
+            or rows is None
+            or delta is None
+            or not all(stands_in_order(layout, sizes, what) for layout in (rows, delta))
+        ):
+            yield at, None
+        else:
+            yield (
+                at,
+                Gradient(
+                    call,
+                    attention,
+                    _part(call.upstream, upstream),
+                    _part(call.rows, rows),
+                    _part(call.delta, delta),
+                ),
+            )
+
+
 def _attention(
-    at: int, call: Call, layouts: Layouts, sizes: tuple[Values, Values], what: str
+    at: int,
+    call: Call,
+    program: Program,
+    layouts: Layouts,
+    sizes: tuple[Values, Values],
+    what: str,
 ) -> Attention | None:
-    name = ast.Name(call.out, ast.Load())
-    query, key, value, out = (layouts.of(n) for n in (call.query, call.key, call.value, name))
-    if query is None or key is None or value is None or out is None:
+    query, key, value = (layouts.of(n) for n in (call.query, call.key, call.value))
+    if query is None or key is None or value is None:
         return None
+    named = _named(at, call, program)
+    results: list[Part | None] = []
+    for number_of_it in range(call.results):
+        node = named.get(number_of_it, (at, None))[1]
+        layout = None if node is None else layouts.of(node)
+        if node is not None and layout is None:
+            return None
+        results.append(None if node is None or layout is None else _part(node, layout))
     if {len(layout.shape) for layout in (query, key, value)} != {4}:
         return None
     if len({layout.dtype for layout in (query, key, value)}) != 1 or query.dtype not in DTYPES:
@@ -133,14 +223,27 @@ def _attention(
         _part(call.key, key),
         _part(call.value, value),
         mask,
-        _part(name, out),
-        out.shape,
+        tuple(results),
+        frozenset({at, *(step for step, _ in named.values())}),
+        (*query.shape[:3], value.shape[3]),
         key.shape[2],
         key.shape[1],
         query.shape[3],
         full,
         small,
     )
+
+
+def _named(at: int, call: Call, program: Program) -> dict[int, tuple[int, ast.expr]]:
+    """By its number the name of each result that anybody reads, and the step that names it."""
+    if call.results == 1:
+        return {0: (at, ast.Name(call.out, ast.Load()))}
+    parts = ((n, part_of(step)) for n, step in enumerate(program.steps))
+    return {
+        part.number: (n, ast.Name(part.name, ast.Load()))
+        for n, part in parts
+        if part is not None and part.of == call.out
+    }
 
 
 def _mask(
@@ -167,6 +270,12 @@ def _mask(
 
 def _part(node: ast.expr, layout: Layout, strides: tuple[ast.expr, ...] | None = None) -> Part:
     """A view that starts at its storage's beginning needs no view on the host: strides say the rest."""
-    while layout.starts_at_zero and isinstance(node, ast.Call):
-        node = node.args[0]
+    node = _whole(node) if layout.starts_at_zero else node
     return Part(node, layout.storage, strides or layout.strides, layout.dtype)
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """The tensor that a view of all of it is made of."""
+    while isinstance(node, ast.Call):
+        node = node.args[0]
+    return node
