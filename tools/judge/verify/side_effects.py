@@ -295,4 +295,6 @@ def _as_left(value: Any, wanted: Any, exact: Any) -> bool:
 def _noise_of(trial: Trial, name: str) -> MeasureNoise | None:
     """How far a right value of this entry of the state may be off; entries are named as leaves are."""
     measure = trial.state_noise
-    return None if measure is None else lambda _: measure(f"output[{name!r}]")
+    if measure is None:
+        return None
+    return lambda _, enough=None: measure(f"output[{name!r}]", enough)

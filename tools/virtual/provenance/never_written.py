@@ -72,38 +72,35 @@ class Watch:
 
     def loaded_runs(self, start: Places, end: Places, size: int) -> None:
         """The same as `loaded`, of stretches of memory from `start` to `end`, each of whole elements."""
-        for region, low, high in self._met_runs(start, end, size):
+        for region, low, lengths in self._met_runs(start, end, size):
             count = 0
-            for at, until in zip(low, high, strict=True):
-                flags = region.unwritten[at:until]
-                if flags.any():
-                    count += int(np.count_nonzero(flags.reshape(-1, size).any(axis=1)))
+            for at, length in _by_length(low, lengths):
+                rows = _stretches(region.unwritten, length)[at]
+                count += int(np.count_nonzero(rows.reshape(-1, size).any(axis=1)))
             if count:
                 self._pending[line_now() or 0] += count
 
     def stored_runs(self, start: Places, end: Places, size: int) -> list[Callable[[], None]]:
         """The same as `stored`, of such stretches."""
         undo: list[Callable[[], None]] = []
-        for region, low, high in self._met_runs(start, end, size):
-            before: list[tuple[slice, Flags]] = []
-            for at, until in zip(low, high, strict=True):
-                flags = region.unwritten[at:until]
-                if flags.any():
-                    before.append((slice(at, until), flags.copy()))
-                    flags[:] = False
-            if before:
-                undo.append(_put_stretches_back(region.unwritten, before))
+        for region, low, lengths in self._met_runs(start, end, size):
+            for at, length in _by_length(low, lengths):
+                rows = _stretches(region.unwritten, length)
+                before = rows[at]
+                if before.any():
+                    rows[at] = False
+                    undo.append(_put_back(rows, at, before))
         return undo
 
     def _met_runs(
         self, start: Places, end: Places, size: int
-    ) -> Iterable[tuple[Region, list[int], list[int]]]:
-        """For each storage, which of its bytes the stretches have; none lies across an end of it."""
+    ) -> Iterable[tuple[Region, Places, Places]]:
+        """For each storage, where in it the stretches begin, and their bytes; none lies across an end of it."""
         for region in self.regions:
             inside = np.flatnonzero((start < region.high) & (end > region.low))
             if inside.size:
                 low = (start[inside] - region.low) // size * size
-                yield region, low.tolist(), (low + (end - start)[inside]).tolist()
+                yield region, low, (end - start)[inside]
 
     def keep(self) -> None:
         """What has been noted counts: the programs that did it are not run again."""
@@ -184,12 +181,16 @@ def _as_filled(contents: Bytes, fill: Fill) -> Flags:
     return np.pad(equal.repeat(size), (0, contents.size - whole))
 
 
-def _put_stretches_back(unwritten: Flags, before: list[tuple[slice, Flags]]) -> Callable[[], None]:
-    def undo() -> None:
-        for where, flags in reversed(before):
-            unwritten[where] = flags
+def _by_length(low: Places, lengths: Places) -> Iterable[tuple[Places, int]]:
+    """The stretches of each length: of a tile's rows there are two at most, the usual one and that at the edge."""
+    for length in np.unique(lengths).tolist():
+        yield low[lengths == length], int(length)
 
-    return undo
+
+def _stretches(flags: Flags, length: int) -> Flags:
+    """Row `at` is the stretch of so many bytes that begins there."""
+    rows: Flags = np.lib.stride_tricks.sliding_window_view(flags, length, writeable=True)
+    return rows
 
 
 def _put_back(rows: Flags, elements: Places, before: Flags) -> Callable[[], None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,23 +24,36 @@ class Region:
     grain: int
     """Bytes of a piece: the smallest element of the arguments in this storage."""
     tensor: TensorArgument
-    writer: NDArray[np.int32] = field(init=False)
-    reader: NDArray[np.int32] = field(init=False)
-    updater: NDArray[np.int32] = field(init=False)
-    """Who updated it by an atomic."""
-    plain: NDArray[np.int32] = field(init=False)
-    """Who loaded it, neither volatile nor as the guess of a compare-and-swap."""
+    # Each is made when it is first asked for: most launches only load what they do not store.
 
-    def __post_init__(self) -> None:
-        pieces = -(-(self.high - self.low) // self.grain)
-        self.writer = np.zeros(pieces, dtype=np.int32)
-        self.reader = np.zeros(pieces, dtype=np.int32)
-        self.updater = np.zeros(pieces, dtype=np.int32)
-        self.plain = np.zeros(pieces, dtype=np.int32)
+    @cached_property
+    def writer(self) -> NDArray[np.int32]:
+        """Who stored it."""
+        return self._nobody()
+
+    @cached_property
+    def reader(self) -> NDArray[np.int32]:
+        """Who loaded it."""
+        return self._nobody()
+
+    @cached_property
+    def updater(self) -> NDArray[np.int32]:
+        """Who updated it by an atomic."""
+        return self._nobody()
+
+    @cached_property
+    def plain(self) -> NDArray[np.int32]:
+        """Who loaded it, neither volatile nor as the guess of a compare-and-swap."""
+        return self._nobody()
+
+    def _nobody(self) -> NDArray[np.int32]:
+        return np.zeros(-(-(self.high - self.low) // self.grain), dtype=np.int32)
 
     def marks(self, kind: AccessKind) -> NDArray[np.int32]:
         """Who made accesses of this kind."""
-        return {"load": self.reader, "store": self.writer, "atomic": self.updater}[kind]
+        if kind == "load":
+            return self.reader
+        return self.writer if kind == "store" else self.updater
 
     def holds(self, addresses: Addresses) -> bool:
         return self.low <= int(addresses.min()) and int(addresses.max()) < self.high

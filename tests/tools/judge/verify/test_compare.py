@@ -116,7 +116,7 @@ def test_measured_noise_is_asked_for_only_after_a_refusal_and_disclosed():
     oracle = torch.randn(64, 64, dtype=torch.float64)
     asked = []
 
-    def measure(name):
+    def measure(name, enough=None):
         asked.append(name)
         noise = Noise(torch.full((9,), 1e-6), torch.full((9,), 1e-6))
         return NoiseSources(noise, Noise(torch.zeros(9), torch.zeros(9)))

@@ -6,7 +6,7 @@ import torch
 
 from kernelagent.tools.judge.problem.reference.conditioning import measure_noise
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare
-from kernelagent.tools.judge.verify.compare.regions import NoiseSources
+from kernelagent.tools.judge.verify.compare.regions import Enough, NoiseSources
 
 SCORES = torch.randn(16, 12, generator=torch.Generator().manual_seed(0))
 HIDDEN = torch.zeros(16, 12, dtype=torch.bool)
@@ -20,7 +20,7 @@ def weights(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
 EAGER, EXACT = (weights({"scores": scores}) for scores in (SCORES, SCORES.double()))
 
 
-def noise(name: str) -> NoiseSources:
+def noise(name: str, enough: Enough | None = None) -> NoiseSources:
     generator = torch.Generator().manual_seed(1)
     return measure_noise(weights, {"scores": SCORES}, EXACT, generator)[name]
 
@@ -48,7 +48,7 @@ def test_complex_results_are_judged_in_the_same_regions() -> None:
     right = torch.complex(EXACT, EXACT)
     own, wrong = (torch.complex(part, EAGER) for part in (EAGER, EAGER.flip(0)))
 
-    def moved(_: str) -> NoiseSources:
+    def moved(_: str, enough: Enough | None = None) -> NoiseSources:
         complex_noise = measure_noise(
             lambda tensors: torch.complex(weights(tensors), weights(tensors)),
             {"scores": SCORES},

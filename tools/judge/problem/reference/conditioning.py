@@ -23,6 +23,7 @@ from kernelagent.tools.judge.problem.trials.input_domain import Tensors
 from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.compare.gate import output_unit, unit_roundoff
 from kernelagent.tools.judge.verify.compare.regions import (
+    Enough,
     MeasureNoise,
     Noise,
     NoiseSources,
@@ -59,27 +60,60 @@ def measure_noise(
     operations the factors are known less exactly (`RoundedSteps`): that eager rounded one to nearly what it
     was is luck.
     """
-    inputs = {name: _inside(leaf) for name, leaf in leaves(oracle64) if _counts(leaf)}
-    steps = {name: _none(noise) for name, noise in inputs.items()}
-    exact = dict(leaves(oracle64))
-    slices: dict[str, Noise] = {}
-    spread: dict[str, torch.Tensor] = {}
+    draws = _Draws(reference, tensors, oracle64, generator, lowered)
     for _ in range(_DRAWS):
+        draws.draw()
+    return {name: draws.so_far(name) for name in draws.names}
+
+
+class _Draws:
+    """The largest changes of the draws so far."""
+
+    def __init__(
+        self,
+        reference: Callable[[Tensors], Any],
+        tensors: Tensors,
+        oracle64: Any,
+        generator: torch.Generator,
+        lowered: Mapping[str, float] | None,
+    ) -> None:
+        self._reference, self._tensors = reference, tensors
+        self._generator, self._lowered = generator, lowered
+        self._exact = dict(leaves(oracle64))
+        self._inputs = {n: _inside(leaf) for n, leaf in self._exact.items() if _counts(leaf)}
+        self._steps = {name: _none(noise) for name, noise in self._inputs.items()}
+        self._slices: dict[str, Noise] = {}
+        self._spread: dict[str, torch.Tensor] = {}
+        self.count = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The outputs whose noise is measured."""
+        return list(self._inputs)
+
+    def draw(self) -> None:
+        """All inputs once, and all steps once."""
+        self.count += 1
         with contextlib.suppress(*_REFUSED):
             # Without a name, so that no two draws of all weights exist at once.
-            answers = reference(
-                {name: moved(tensor, generator) for name, tensor in tensors.items()}
+            answers = self._reference(
+                {name: moved(tensor, self._generator) for name, tensor in self._tensors.items()}
             )
-            _take_larger(inputs, slices, answers, exact)
+            _take_larger(self._inputs, self._slices, answers, self._exact)
         with contextlib.suppress(*_REFUSED):
-            with RoundedSteps(generator, lowered=lowered):
-                answers = reference(tensors)
-            _take_larger(steps, slices, answers, exact)
-            _take_further(spread, answers, exact)
-    return {
-        name: NoiseSources(inputs[name], steps[name], slices.get(name), spread=spread.get(name))
-        for name in inputs
-    }
+            with RoundedSteps(self._generator, lowered=self._lowered):
+                answers = self._reference(self._tensors)
+            _take_larger(self._steps, self._slices, answers, self._exact)
+            _take_further(self._spread, answers, self._exact)
+
+    def so_far(self, name: str) -> NoiseSources:
+        """Of one output."""
+        return NoiseSources(
+            self._inputs[name],
+            self._steps[name],
+            self._slices.get(name),
+            spread=self._spread.get(name),
+        )
 
 
 def _take_further(spread: dict[str, torch.Tensor], answers: Any, exact: dict[str, Any]) -> None:
@@ -153,20 +187,30 @@ def noise_on_demand(
     generator: torch.Generator,
     lowered: Mapping[str, float] | None = None,
 ) -> MeasureNoise:
-    """What `compare.Expected.measure_noise` wants: measured at the first refusal, then remembered."""
-    measured: dict[str, NoiseSources] = {}
+    """What `compare.Expected.measure_noise` wants: measured from the first refusal on, as far as is asked, and remembered."""
     exact = dict(leaves(oracle64))
     terms = SummedTerms()
+    kept: list[_Draws] = []
 
-    def measure(name: str) -> NoiseSources:
-        if not measured:
-            measured.update(measure_noise(reference, tensors, oracle64, generator, lowered))
+    def measure(name: str, enough: Enough | None = None) -> NoiseSources:
+        if not kept:
+            kept.append(_Draws(reference, tensors, oracle64, generator, lowered))
             with contextlib.suppress(*_REFUSED), terms:
                 reference(tensors)
+        (draws,) = kept
         right = torch.as_tensor(exact[name])
         most = max(terms.most, longest_sum(tensors, oracle64))
-        allowed = long_sum_noise(right, measured[name].inputs, tensors, most)
-        return replace(measured[name], long_sum=allowed)
+
+        def so_far() -> NoiseSources:
+            sources = draws.so_far(name)
+            allowed = long_sum_noise(right, sources.inputs, tensors, most)
+            return replace(sources, long_sum=allowed)
+
+        while draws.count < _DRAWS:
+            if draws.count and enough is not None and enough(so_far()):
+                break
+            draws.draw()
+        return so_far()
 
     return measure
 

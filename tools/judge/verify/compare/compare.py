@@ -234,7 +234,10 @@ def judge_floating(
     result = judge()
     if result.passed or result.nonfinite or expected.measure_noise is None:
         return result
-    return _with_measured_noise(judge, name, expected.measure_noise(name))
+    noise = expected.measure_noise(
+        name, lambda so_far: judge(replace(so_far, long_sum=None)).passed
+    )
+    return _with_measured_noise(judge, name, noise)
 
 
 def _judge_by_gate(
@@ -251,7 +254,7 @@ def _judge_by_gate(
             else name,
             *parts,
             natural=expected.by_slices,
-            measure_noise=None if measured is None else lambda _: measured(name),
+            measure_noise=None if measured is None else _of_output(measured, name),
         )
         if found.refused is not None:
             return _Judged(name, errors, found.refused)
@@ -324,6 +327,11 @@ def _off(
             f"further off than rounding explains there",
         ),
     )
+
+
+def _of_output(measure: MeasureNoise, name: str) -> MeasureNoise:
+    """Of this one, whatever it is called where it is told about."""
+    return lambda _, enough=None: measure(name, enough)
 
 
 def _with_measured_noise(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -47,8 +48,14 @@ class NoiseSources:
     """By how much steps move each element at most, where they move some; None where it was not measured."""
 
 
-MeasureNoise = Callable[[str], NoiseSources]
-"""Called with an output's name after the gate refused it."""
+Enough = Callable[[NoiseSources], bool]
+"""Whether what was measured so far excuses an answer: more draws only ever allow more."""
+
+
+class MeasureNoise(Protocol):
+    """Called with an output's name after the gate refused it; without `enough` all draws are made."""
+
+    def __call__(self, name: str, enough: Enough | None = None) -> NoiseSources: ...
 
 
 def block_length(shape: Sequence[int]) -> int:

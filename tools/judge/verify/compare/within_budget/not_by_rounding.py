@@ -9,7 +9,7 @@ import torch
 
 from kernelagent.domain.evaluation import Disclosure, Reason
 from kernelagent.tools.calls.torch_dtypes import name_of
-from kernelagent.tools.judge.verify.compare.regions import MeasureNoise
+from kernelagent.tools.judge.verify.compare.regions import MeasureNoise, NoiseSources
 from kernelagent.tools.judge.verify.compare.ulps import correctly_rounded
 from kernelagent.tools.judge.verify.compare.within_budget.bias import (
     slope_at_an_index,
@@ -87,7 +87,12 @@ def _at_an_index(
         return Reason("wrong_output", message, detail)
     shared = shared_error(got, eager, oracle)
     if shared is not None and measure_noise is not None:
-        shared = shared_error(got, eager, oracle, measure_noise(name).slices)
+
+        def explained(noise: NoiseSources) -> bool:
+            return shared_error(got, eager, oracle, noise.slices) is None
+
+        noise = measure_noise(name, explained)
+        shared = shared_error(got, eager, oracle, noise.slices)
     if shared is not None:
         detail = {"output": name, "dimension": shared.dim, "index": shared.at, "error": shared.size}
         return Reason("wrong_output", f"{name} is {shared.message}", detail)
@@ -133,4 +138,5 @@ def _wide_slice(
     wide = wide_slice(got, eager, oracle)
     if wide is None or measure_noise is None:
         return wide
-    return wide_slice(got, eager, oracle, measure_noise(name).slices)
+    noise = measure_noise(name, lambda n: wide_slice(got, eager, oracle, n.slices) is None)
+    return wide_slice(got, eager, oracle, noise.slices)
