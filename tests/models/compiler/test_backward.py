@@ -326,6 +326,8 @@ JUDGED = [
         "batch norm of a convolution",
         "a running mean",
         "a count that decides",
+        "attention of a block",
+        "causal attention of grouped heads over more keys",
     )
 ]
 

@@ -26,7 +26,8 @@ def choose(
         own = tl.sum(tl.where(chosen, score, 0.0), axis=1)
         share = tl.where((n == k)[None, :], own[:, None], share)
         place = tl.where((n == k)[None, :], best[:, None].to(tl.int64), place)
-        tl.atomic_add(count_ptr + best, 1, mask=here)
+        # A row of NaN alone may choose a place beyond the last expert.
+        tl.atomic_add(count_ptr + best, 1, mask=here & (best < experts))
         left = tl.where(chosen, float("-inf"), left)
     share /= tl.sum(share, axis=1)[:, None]
     at, kept = row[:, None] * K + n[None, :], here[:, None] & (n < K)[None, :]

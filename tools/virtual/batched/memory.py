@@ -47,7 +47,7 @@ _MOST_LANES = 1 << 21
 MOST_RUNS = 1 << 21
 """Stretches of memory that all programs access, which are kept until they end: some 200 bytes each."""
 
-_LONG_RUNS = 128
+_LONG_RUNS = 8
 """Lanes of a stretch from which on it is faster looked at as one."""
 
 

@@ -12,6 +12,7 @@ from kernelagent.models.compiler.templates.matmul.pricing import (
     KINDS,
     NEARLY,
     SIZES,
+    SPLIT,
     Priced,
     launch_traffic,
 )
@@ -31,8 +32,10 @@ _TILES = (
     (16, 16),
 )
 """Queries and keys of a tile."""
-_MOST_HELD = 128 * 128
-"""Elements of the sums, the weights and their slopes that fit the registers of eight warps."""
+_MOST_HELD = 160 * 128
+"""Elements of the sums and the weights that fit the registers of eight warps (compiled for sm_90)."""
+_MOST_SPLIT = {True: 64, False: 32}
+"""Rows of the moving tile whose factors can be split without spilling in the loop: of keys, of queries."""
 _SHARED_KEPT = 16 << 10
 """Bytes of a multiprocessor's shared memory that a launch leaves to the system and to reductions."""
 _STEPS_OF_A_SCORE = 7
@@ -104,12 +107,15 @@ def _configurations(
     s, size = gradient.attention.full, SIZES[gradient.attention.query.dtype]
     dims, value_dims = (max(16, power_of_two(d)) for d in (s.dims, s.value_dims))
     tall, wide = (max(16, power_of_two(n)) for n in (s.queries, s.keys))
-    most = _MOST_HELD if size == 2 else _MOST_HELD // 2
+    of_query = gradient.call.of_query
+    most = _MOST_HELD // 2 if precision == EXACT else _MOST_HELD
     for rows, cols in _TILES:
-        sums = rows * dims if gradient.call.of_query else cols * (dims + value_dims)
+        sums = rows * dims if of_query else cols * (dims + value_dims)
         if rows > tall or cols > wide or sums + rows * cols > most:
             continue
-        still, moving = (rows, cols) if gradient.call.of_query else (cols, rows)
+        still, moving = (rows, cols) if of_query else (cols, rows)
+        if precision == SPLIT and moving > _MOST_SPLIT[of_query]:
+            continue
         for stages in (2, 1):
             held = size * ((still + stages * moving) * (dims + value_dims) + 2 * rows * cols)
             if held <= gpu.shared_bytes_per_sm - _SHARED_KEPT:
