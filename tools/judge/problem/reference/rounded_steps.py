@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.tools.candidate_runner.forbidding import LIGHT
+from kernelagent.tools.judge.problem.reference.attention_inside import ATTENTION_STEPS
 from kernelagent.tools.judge.problem.reference.lowered_precision import factors_of
 
 _UNIT = 2.0**-24
@@ -63,6 +64,7 @@ _STEPS_INSIDE: dict[Any, Callable[..., Any]] = {
     _ATEN._log_softmax.default: _log_softmax,
     _ATEN._softmax.default: _softmax,
     _ATEN.cumprod.default: _cumprod,
+    **ATTENTION_STEPS,
 }
 """Operations that are run as their decompositions, so that intermediate results are rounded as well. Rounding a row's
 mean shifts the whole row in one direction, which adds up in a later sum over the row; the rounding errors of single
