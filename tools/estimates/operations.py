@@ -101,6 +101,8 @@ _LOSSES = frozenset(
     multi_margin_loss multilabel_margin_loss_forward""".split()
 )
 ATTENTION = "scaled_dot_product_attention"
+ATTENTION_BACKWARD = f"{ATTENTION}_backward"
+"""One operation on CUDA as well; priced with the constants of the forward, which are measured."""
 RECURRENT = frozenset("lstm gru rnn_tanh rnn_relu".split())
 
 
@@ -132,7 +134,7 @@ _BY_KIND = (
     ("resampling", _RESAMPLINGS),
     ("loss", _LOSSES),
     ("nll_loss", frozenset({"nll_loss_forward", "nll_loss2d_forward"})),
-    ("attention", frozenset({ATTENTION})),
+    ("attention", frozenset({ATTENTION, ATTENTION_BACKWARD})),
     ("recurrent", RECURRENT),
 )
 

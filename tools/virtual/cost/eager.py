@@ -22,6 +22,7 @@ from kernelagent.tools.calls.higher_order import by_its_own_code, is_higher_orde
 from kernelagent.tools.calls.torch_dtypes import allowed_product
 from kernelagent.tools.estimates import recurrent
 from kernelagent.tools.estimates.operations import Operand, Operation, describe
+from kernelagent.tools.virtual.cost import attention_steps
 from kernelagent.tools.virtual.cost.ceilings import SECTOR_BYTES, ceilings_for
 from kernelagent.tools.virtual.cost.residency import AddressSpace, L2Cache, Stretch, stream
 
@@ -48,8 +49,7 @@ _WRITING = frozenset(
     "copy_ fill_ zero_ uniform_ normal_ bernoulli_ random_ exponential_ trunc_normal_".split()
 )
 """In place without reading what was there."""
-_ATTENTION = "scaled_dot_product_attention"
-_FUSED_ON_CUDA = frozenset({_ATTENTION, "rms_norm"})
+_FUSED_ON_CUDA = frozenset({"rms_norm"})
 """One kernel on CUDA, several operations on meta tensors."""
 
 
@@ -199,6 +199,20 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.record(_Work(name, int(flops)), args, kwargs, result)
         return result
 
+    def silence(self, silent: bool) -> None:
+        """What follows is a part of an operation that is recorded as a whole."""
+        self._silent = silent
+
+    def step(
+        self,
+        step: attention_steps.Step,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        result: Any,
+    ) -> None:
+        """Append the row of an attention, or of its backward."""
+        self.record(_Work(step.name, step.flops, step.special), args, dict(kwargs), result)
+
     def whole(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], work: _Work) -> Any:
         """Run a function that is one kernel on CUDA, whatever it is made of here."""
         self._silent = True
@@ -284,10 +298,11 @@ class _FusedOnCuda(TorchFunctionMode):
             work = _Work(name, layers.flops, layers.special_functions, layers.facts)
             self._traffic.record(work, args, kwargs, result)
             return result
+        if name == attention_steps.NAME:
+            return attention_steps.attended(self._traffic, func, args, kwargs)
         if name not in _FUSED_ON_CUDA:
             return func(*args, **kwargs)
-        work = _attention(*args, **kwargs) if name == _ATTENTION else _Work(name)
-        return self._traffic.whole(func, args, kwargs, work)
+        return self._traffic.whole(func, args, kwargs, _Work(name))
 
 
 class _Memory:
@@ -371,17 +386,3 @@ def _sector_bytes(tensor: torch.Tensor) -> int:
     closest = min((s for _, s in steps), default=1)
     each = min(SECTOR_BYTES, closest * tensor.itemsize)
     return -(-min(elements * each, _span_bytes(tensor)) // SECTOR_BYTES) * SECTOR_BYTES
-
-
-def _attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    **_: Any,
-) -> _Work:
-    """Two products and one exponential for every pair of positions; half the pairs when causal."""
-    pairs = math.prod(query.shape[:-1]) * key.shape[-2] // (2 if is_causal else 1)
-    return _Work(_ATTENTION, 2 * pairs * (query.shape[-1] + value.shape[-1]), pairs)
