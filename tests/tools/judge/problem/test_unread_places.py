@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
 import torch
 
 from kernelagent.tools.judge.problem.trials.scaled_together import scaled_together
@@ -26,6 +27,20 @@ def changed_in(natural: Inputs, function: Callable[..., Any]) -> list[torch.Tens
         return bool(function(**{**natural, **tensors}).isfinite().all())
 
     return [item.tensors["x"] for item in unread_places(natural, keeps, seeded())]
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_rows_of_eight_bits_become_nan_as_others_do(dtype: torch.dtype) -> None:
+    labels = torch.tensor([0, -100, 2, -100])
+    natural = {"x": torch.randn(4, 5, generator=seeded()).to(dtype), "labels": labels}
+    (changed,) = changed_in(
+        natural,
+        lambda x, labels: torch.nn.functional.cross_entropy(x.float(), labels, ignore_index=-100),
+    )
+    assert changed.dtype == dtype
+    assert torch.equal(changed.float().isnan().all(1), labels == -100)
+    read = labels != -100
+    assert torch.equal(changed[read].float(), natural["x"][read].float())
 
 
 def test_rows_of_ignored_labels_become_nan_and_no_others() -> None:

@@ -90,4 +90,7 @@ def _rows(
 
 
 def _with_nan(tensor: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    return laid_out_like(tensor.detach().masked_fill(places, float("nan")), tensor)
+    values = tensor.detach()
+    # torch fills no tensor of eight bits; float32 holds all that those do.
+    wide = values.float() if values.element_size() == 1 else values
+    return laid_out_like(wide.masked_fill(places, float("nan")).to(values.dtype), tensor)
