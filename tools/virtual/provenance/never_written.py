@@ -84,9 +84,12 @@ class Watch:
         """The same as `stored`, of such stretches."""
         undo: list[Callable[[], None]] = []
         for region, low, lengths in self._met_runs(start, end, size):
+            # All is read before anything is changed: stretches of two lengths may lie over each other.
+            found = []
             for at, length in _by_length(low, lengths):
                 rows = _stretches(region.unwritten, length)
-                before = rows[at]
+                found.append((rows, at, rows[at]))
+            for rows, at, before in found:
                 if before.any():
                     rows[at] = False
                     undo.append(_put_back(rows, at, before))
