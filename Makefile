@@ -1,8 +1,8 @@
 # `make demo` optimizes a shipped example; `make test` is what CI runs on every commit.
 PYTHON ?= python3
 BIN := .venv/bin
-# What tests draw is drawn by the commit's tree: what failed once fails again, and other trees try other things.
-SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 HEAD^{tree} 2>/dev/null || echo 1))
+# What tests draw is drawn by the tree of the tests: what failed once fails again, and other tests try other things.
+SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 HEAD:tests 2>/dev/null || echo 1))
 # Three workers on two cores, as many tests wait; a file's tests in one of them (tests/lanes.py has the
 # exceptions and the order). Warnings of modules that a test has made cannot be sent from a worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder -p no:warnings
