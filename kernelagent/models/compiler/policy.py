@@ -18,6 +18,7 @@ from kernelagent.models.compiler.capturing.capture import (
 )
 from kernelagent.models.compiler.capturing.capture_step import Pair, capture_step
 from kernelagent.models.compiler.capturing.open_sizes import Places, at_other_sizes, first_axes
+from kernelagent.models.compiler.capturing.refusal import AttentionUnknown
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.module.constructor import NO_SHAPES, Shapes
 from kernelagent.models.compiler.module.fixed_arguments import Fixed
@@ -69,6 +70,8 @@ class Policy:
     _calls: dict[tuple[bool, bool], list[Call]] = field(default_factory=dict)
     _others: Mapping[str, Smaller | None] | None = None
     """By name, the other sizes at which the programs hold; None before any was written."""
+    _fused: bool = True
+    """Whether attention that is trained has kernels of ours; otherwise it is products and a softmax."""
 
     def reply(self, history: Sequence[Past]) -> str | None:
         """The next reply, None when nothing is left to try; raises `PolicyCannot`."""
@@ -154,6 +157,16 @@ class Policy:
         raise refused
 
     def _at(self, others: Mapping[str, Smaller | None], choice: Choice) -> Written:
+        try:
+            return self._written_at(others, choice)
+        except AttentionUnknown:
+            if not self._fused:
+                raise
+            self._fused = False
+            self._calls.clear()
+            return self._written_at(others, choice)
+
+    def _written_at(self, others: Mapping[str, Smaller | None], choice: Choice) -> Written:
         key = choice.persistent, choice.recompute
         if key not in self._calls:
             self._calls[key] = [
@@ -209,6 +222,7 @@ class Policy:
                 *given,
                 persistent=choice.persistent,
                 recompute=choice.recompute,
+                fused=self._fused,
                 smaller=smaller,
                 target=self.target,
             )

@@ -268,6 +268,28 @@ def test_a_larger_batch_than_the_one_it_was_written_for_is_trained_too(
     assert_same(gradients(new, args, "contiguous"), gradients(module, args, "contiguous"))
 
 
+def test_attention_that_a_convolution_follows_is_written_out_where_nothing_is_known_of_its_gradient(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    """torch's own backward of a convolution is a library's call: how what it returns lies is not in the program."""
+
+    class Before(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.project = nn.Conv1d(16, 16, 3, padding=1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            heads = x.unflatten(1, (2, 8)).transpose(-2, -1)
+            y = functional.scaled_dot_product_attention(heads, heads, torch.tanh(heads))
+            return self.project(y.transpose(-2, -1).flatten(1, 2))
+
+    module, args = Before(), (torch.randn(2, 16, 20),)
+    source = source_of(policy_for(module, args).reply([]) or "")
+    assert "attention_query_gradient" not in source
+    new = loaded(interpreter, source, tmp_path, module)
+    assert_same(gradients(new, args, "contiguous"), gradients(module, args, "contiguous"))
+
+
 def test_everything_may_be_kept_instead_of_computed_again(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:

@@ -112,7 +112,14 @@ TRAINED: dict[Any, Callable[..., Any]] = {
 
 
 class FusedWhereItFits(TorchFunctionMode):
-    """Attention is traced as the steps above where they have kernels; elsewhere as products and a softmax."""
+    """Attention is traced as the steps above where they have kernels; elsewhere as products and a softmax.
+
+    `fused`: whether any is.
+    """
+
+    def __init__(self, *, fused: bool) -> None:
+        super().__init__()
+        self._fused = fused
 
     def __torch_function__(
         self,
@@ -125,8 +132,10 @@ class FusedWhereItFits(TorchFunctionMode):
         if func is not scaled_dot_product_attention:
             return func(*args, **given)
         query, _, value, *_ = (*args, *(given[n] for n in ("query", "key", "value") if n in given))
-        fused = SDPBackend.FLASH_ATTENTION if _has_kernels(query, value) else SDPBackend.MATH
-        with sdpa_kernel([fused, SDPBackend.MATH]):
+        first = SDPBackend.MATH
+        if self._fused and _has_kernels(query, value):
+            first = SDPBackend.FLASH_ATTENTION
+        with sdpa_kernel([first, SDPBackend.MATH]):
             return func(*args, **given)
 
 

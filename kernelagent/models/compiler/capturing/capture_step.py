@@ -75,18 +75,20 @@ def capture_step(
     *,
     persistent: bool = True,
     recompute: bool = True,
+    fused: bool = True,
     smaller: Smaller | None = None,
     target: str = "sm_90",
 ) -> Mapping[bool, Pair]:
     """By the module's flag for training, both programs; one pair where the flag changes nothing.
 
-    `recompute`: the backward computes again what is cheap. The rest as in `capture`; raises `PolicyCannot`.
+    `recompute`: the backward computes again what is cheap. `fused`: attention has kernels of its own, where it can. The
+    rest as in `capture`; raises `PolicyCannot`.
     """
     pairs: dict[bool, Pair] = {}
     known: dict[str, Pair] = {}
     for training in (True, False):
         with _flag(module, training), refusals(type(module).__name__):
-            traced = _Traced(module, args, kwargs, smaller)
+            traced = _Traced(module, args, kwargs, smaller, fused=fused)
             key = traced.key()
             if key not in known:
                 known[key] = traced.pair(persistent=persistent, recompute=recompute, target=target)
@@ -114,6 +116,8 @@ class _Traced:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         smaller: Smaller | None,
+        *,
+        fused: bool,
     ) -> None:
         self._forward = Forward(module, args, kwargs)
         self._what = type(module).__name__
@@ -134,7 +138,7 @@ class _Traced:
             torch.no_grad(),
             layers_unfused(),
             few_steps(),
-            FusedWhereItFits(),
+            FusedWhereItFits(fused=fused),
             followed,
             self._symbolic.mode,
             SymbolicFunctions(),

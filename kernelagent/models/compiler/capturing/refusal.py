@@ -14,5 +14,15 @@ class PolicyCannot(Exception):
         )
 
 
+class AttentionUnknown(PolicyCannot):
+    """Of an attention that is trained no kernel of ours can do a part; it can be written out as products and a softmax."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            what,
+            "it is not known how what an attention or its backward reads lies in memory, or its heads are too long",
+        )
+
+
 class TookTooLong(PolicyCannot):
     """There is no time to try anything else."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kernelagent.models.compiler.capturing.refusal import AttentionUnknown
 from kernelagent.models.compiler.choices import Config
 from kernelagent.models.compiler.templates import Context, Namer, Printed, Site
 from kernelagent.models.compiler.templates.attention.attention_pricing import library_us, ranked
@@ -45,16 +46,20 @@ class Attentions:
         layouts = Layouts(context.captured, context.program)
         every = attentions(context.program, layouts, context.sizes, context.what)
         for number, attention in enumerate(every):
-            site = _site(number, attention, context.gpu)
+            site = _site(number, attention, context.gpu, context.what)
             if site is not None:
                 yield site
 
 
-def _site(number: int, attention: Attention, gpu: DeviceCeilings) -> AttentionSite | None:
+def _site(
+    number: int, attention: Attention, gpu: DeviceCeilings, what: str
+) -> AttentionSite | None:
     asked = precisions(attention.query.dtype, matmul_precision())
     priced = [item for precision in asked for item in ranked(attention, precision, gpu)]
     if not priced:
         # A head that is too long for any tile.
+        if attention.keeps_rows:
+            raise AttentionUnknown(what)
         return None
     usual = min(priced, key=lambda item: item.us)
     first = next(item for item in priced if item.us <= usual.us * NEARLY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kernelagent.models.compiler.capturing.refusal import PolicyCannot
+from kernelagent.models.compiler.capturing.refusal import AttentionUnknown
 from kernelagent.models.compiler.choices import Config
 from kernelagent.models.compiler.templates import Context, Namer, Printed
 from kernelagent.models.compiler.templates.attention.attend import (
@@ -44,18 +44,10 @@ class AttentionGradients:
         layouts = Layouts(context.captured, context.program)
         every = gradients(context.program, layouts, context.sizes, context.what)
         for number, (at, gradient) in enumerate(every):
-            if gradient is None:
-                raise PolicyCannot(
-                    context.what,
-                    "it is not known how what the backward of an attention reads lies in memory",
-                )
             asked = precisions(gradient.attention.query.dtype, matmul_precision())
             priced = [item for how in asked for item in ranked(gradient, how, context.gpu)]
             if not priced:
-                raise PolicyCannot(
-                    context.what,
-                    "the heads of an attention are too long for a tile of its backward",
-                )
+                raise AttentionUnknown(context.what)
             yield GradientSite(number, at, gradient, tuple(priced))
 
 

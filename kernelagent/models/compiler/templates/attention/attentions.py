@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kernelagent.models.compiler.capturing.refusal import AttentionUnknown
 from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.program.program import Program
 from kernelagent.models.compiler.templates import Values
@@ -131,44 +132,33 @@ class Gradient:
 def attentions(
     program: Program, layouts: Layouts, sizes: tuple[Values, Values], what: str
 ) -> Iterator[Attention]:
-    """Each attention that a kernel of ours may compute; `sizes`: the user's and the executed."""
+    """Each attention that a kernel of ours may compute; `sizes`: the user's and the executed. Raises `AttentionUnknown`."""
     for at, step in enumerate(program.steps):
         call = attention_of(step)
         if call is not None:
             made = _attention(at, call, program, layouts, sizes, what)
             if made is not None:
                 yield made
+            elif call.results > 1:
+                raise AttentionUnknown(what)
 
 
 def gradients(
     program: Program, layouts: Layouts, sizes: tuple[Values, Values], what: str
-) -> Iterator[tuple[int, Gradient | None]]:
-    """Each part of a backward with its step; None where it is not known how its operands lie."""
+) -> Iterator[tuple[int, Gradient]]:
+    """Each part of a backward with its step; raises `AttentionUnknown`."""
     for at, step in enumerate(program.steps):
         call = gradient_of(step)
         if call is None:
             continue
         attention = _attention(at, call.attention, program, layouts, sizes, what)
         upstream, rows, delta = map(layouts.of, (call.upstream, call.rows, call.delta))
-        if (
-            attention is None
-            or upstream is None
-            or rows is None
-            or delta is None
-            or not all(stands_in_order(layout, sizes, what) for layout in (rows, delta))
-        ):
-            yield at, None
-        else:
-            yield (
-                at,
-                Gradient(
-                    call,
-                    attention,
-                    _part(call.upstream, upstream),
-                    _part(call.rows, rows),
-                    _part(call.delta, delta),
-                ),
-            )
+        if attention is None or upstream is None or rows is None or delta is None:
+            raise AttentionUnknown(what)
+        if not all(stands_in_order(layout, sizes, what) for layout in (rows, delta)):
+            raise AttentionUnknown(what)
+        parts = ((call.upstream, upstream), (call.rows, rows), (call.delta, delta))
+        yield at, Gradient(call, attention, *(_part(node, layout) for node, layout in parts))
 
 
 def _attention(
@@ -184,8 +174,8 @@ def _attention(
         return None
     named = _named(at, call, program)
     results: list[Part | None] = []
-    for number_of_it in range(call.results):
-        node = named.get(number_of_it, (at, None))[1]
+    for place in range(call.results):
+        node = named.get(place, (at, None))[1]
         layout = None if node is None else layouts.of(node)
         if node is not None and layout is None:
             return None
