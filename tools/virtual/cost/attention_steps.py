@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch.autograd.function import once_differentiable
 
-NAME = "scaled_dot_product_attention"
-BACKWARD = f"{NAME}_backward"
+from kernelagent.tools.estimates.operations import ATTENTION, ATTENTION_BACKWARD
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def attended(
         result = func(query, key, value, *args[3:], **_without_tensors(kwargs))
     finally:
         seen.silence(False)
-    seen.step(given.step(NAME, 1, 1), args, kwargs, result)
+    seen.step(given.step(ATTENTION, 1, 1), args, kwargs, result)
     return _Begins.apply(call, result) if follows else result  # type: ignore[no-untyped-call]
 
 
@@ -132,7 +131,7 @@ class _Ends(torch.autograd.Function):
         call.seen.silence(False)
         args = (given.query, given.key, given.value, given.mask, 0.0, given.causal)
         read, call.read = call.read, ()
-        call.seen.step(given.step(BACKWARD, 3, 2), args, {"read": read}, gradients)
+        call.seen.step(given.step(ATTENTION_BACKWARD, 3, 2), args, {"read": read}, gradients)
         return (None, *gradients)
 
 

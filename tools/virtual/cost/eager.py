@@ -21,7 +21,7 @@ from torch.utils.flop_counter import flop_registry
 from kernelagent.tools.calls.higher_order import by_its_own_code, is_higher_order
 from kernelagent.tools.calls.torch_dtypes import allowed_product
 from kernelagent.tools.estimates import recurrent
-from kernelagent.tools.estimates.operations import Operand, Operation, describe
+from kernelagent.tools.estimates.operations import ATTENTION, Operand, Operation, describe
 from kernelagent.tools.virtual.cost import attention_steps
 from kernelagent.tools.virtual.cost.ceilings import SECTOR_BYTES, ceilings_for
 from kernelagent.tools.virtual.cost.residency import AddressSpace, L2Cache, Stretch, stream
@@ -298,7 +298,7 @@ class _FusedOnCuda(TorchFunctionMode):
             work = _Work(name, layers.flops, layers.special_functions, layers.facts)
             self._traffic.record(work, args, kwargs, result)
             return result
-        if name == attention_steps.NAME:
+        if name == ATTENTION:
             return attention_steps.attended(self._traffic, func, args, kwargs)
         if name not in _FUSED_ON_CUDA:
             return func(*args, **kwargs)

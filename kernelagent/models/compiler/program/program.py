@@ -191,6 +191,11 @@ def called(step: Step, operator: str, count: int) -> tuple[str, list[ast.expr]] 
     return ast.unparse(statement.targets[0]), call.args
 
 
+def if_any(node: ast.expr) -> ast.expr | None:
+    """An argument; None for one that is written `None`."""
+    return None if ast.unparse(node) == "None" else node
+
+
 def elements(node: ast.expr) -> tuple[ast.expr, ...]:
     """The parts of a tuple as it is written."""
     assert isinstance(node, ast.Tuple)

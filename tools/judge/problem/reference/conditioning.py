@@ -198,19 +198,14 @@ def noise_on_demand(
             with contextlib.suppress(*_REFUSED), terms:
                 reference(tensors)
         (draws,) = kept
-        right = torch.as_tensor(exact[name])
-        most = max(terms.most, longest_sum(tensors, oracle64))
-
-        def so_far() -> NoiseSources:
-            sources = draws.so_far(name)
-            allowed = long_sum_noise(right, sources.inputs, tensors, most)
-            return replace(sources, long_sum=allowed)
-
         while draws.count < _DRAWS:
-            if draws.count and enough is not None and enough(so_far()):
+            if draws.count and enough is not None and enough(draws.so_far(name)):
                 break
             draws.draw()
-        return so_far()
+        sources = draws.so_far(name)
+        most = max(terms.most, longest_sum(tensors, oracle64))
+        right = torch.as_tensor(exact[name])
+        return replace(sources, long_sum=long_sum_noise(right, sources.inputs, tensors, most))
 
     return measure
 

@@ -49,7 +49,7 @@ class NoiseSources:
 
 
 Enough = Callable[[NoiseSources], bool]
-"""Whether what was measured so far excuses an answer: more draws only ever allow more."""
+"""Whether what was measured so far, without long sums, excuses an answer: more draws only ever allow more."""
 
 
 class MeasureNoise(Protocol):

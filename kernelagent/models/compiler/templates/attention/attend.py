@@ -18,11 +18,9 @@ from kernelagent.models.compiler.templates.attention.attentions import Attention
 from kernelagent.models.compiler.templates.attention.hosting import (
     addresses_of,
     allocated,
-    factor,
-    limits,
+    grid,
+    launch,
     result_names,
-    scale_of,
-    sizes_of,
 )
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.pricing import (
@@ -112,7 +110,7 @@ class AttentionSite:
 
     def allocated(self, namer: Namer) -> list[str]:
         attention = self.attention
-        out, *rows = result_names(attention, ("values", "rows")[: len(attention.results)], namer)
+        out, *rows = self._results(namer)
         shape = [namer.host(size) for size in attention.shape]
         lines = [allocated(out, shape, attention.query.dtype)]
         for name in rows:
@@ -137,18 +135,15 @@ class AttentionSite:
         )
 
     def _launch(self, plan: Source, name: str, chosen: Config, namer: Namer) -> list[str]:
-        attention, addresses = self.attention, plan.addresses
+        attention = self.attention
         batch, heads, queries, _ = (namer.host(size) for size in attention.shape)
-        outs = result_names(attention, ("values", "rows")[: len(attention.results)], namer)
-        given = [*(namer.host(part.node) for part in attention.parts), *outs]
-        given += sizes_of(addresses, namer)
-        given += [scale_of(addresses, namer), *addresses.parameters.values()]
-        given += [f"{block}={size}" for block, size in chosen.blocks.items()]
-        given += [f"num_warps={chosen.num_warps}", f"num_stages={chosen.num_stages}"]
-        grid = (
-            f"triton.cdiv({queries}, {chosen.blocks['BLOCK_M']}), {factor(batch)} * {factor(heads)}"
-        )
-        return [*limits(attention, chosen, namer), f"{name}[({grid})]({', '.join(given)})"]
+        tensors = [*(namer.host(part.node) for part in attention.parts), *self._results(namer)]
+        on = grid(queries, chosen.blocks["BLOCK_M"], batch, heads)
+        return launch(plan.addresses, tensors, on, (name, chosen), namer)
+
+    def _results(self, namer: Namer) -> list[str]:
+        unread = ("values", "rows") if self.attention.keeps_rows else ("values",)
+        return result_names(self.attention, unread, namer)
 
 
 def described(attention: Attention) -> str:

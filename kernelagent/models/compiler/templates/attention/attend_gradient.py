@@ -19,11 +19,9 @@ from kernelagent.models.compiler.templates.attention.gradient_source import Grad
 from kernelagent.models.compiler.templates.attention.hosting import (
     addresses_of,
     allocated,
-    factor,
-    limits,
+    grid,
+    launch,
     result_names,
-    scale_of,
-    sizes_of,
 )
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.pricing import (
@@ -132,21 +130,15 @@ class GradientSite:
         )
 
     def _launch(self, plan: GradientSource, name: str, chosen: Config, namer: Namer) -> list[str]:
-        gradient, attention, addresses = self.gradient, self.gradient.attention, plan.addresses
+        gradient, attention = self.gradient, self.gradient.attention
         batch, heads, queries, _ = (namer.host(size) for size in attention.shape)
-        given = [namer.host(part.node) for part in gradient.parts]
-        given += [namer.host(part.node) for part in (gradient.rows, gradient.delta)]
-        given += self._results(namer)
-        given += sizes_of(addresses, namer)
-        given += [scale_of(addresses, namer), *addresses.parameters.values()]
-        given += [f"{block}={size}" for block, size in chosen.blocks.items()]
-        given += [f"num_warps={chosen.num_warps}", f"num_stages={chosen.num_stages}"]
-        tiles = f"triton.cdiv({queries}, {chosen.blocks['BLOCK_M']})"
+        parts = (*gradient.parts, gradient.rows, gradient.delta)
+        tensors = [*(namer.host(part.node) for part in parts), *self._results(namer)]
+        on = grid(queries, chosen.blocks["BLOCK_M"], batch, heads)
         if not gradient.call.of_query:
-            heads = namer.host(attention.shared_heads)
-            tiles = f"triton.cdiv({namer.host(attention.keys)}, {chosen.blocks['BLOCK_N']})"
-        grid = f"{tiles}, {factor(batch)} * {factor(heads)}"
-        return [*limits(attention, chosen, namer), f"{name}[({grid})]({', '.join(given)})"]
+            keys, shared = map(namer.host, (attention.keys, attention.shared_heads))
+            on = grid(keys, chosen.blocks["BLOCK_N"], batch, shared)
+        return launch(plan.addresses, tensors, on, (name, chosen), namer)
 
     def _results(self, namer: Namer) -> list[str]:
         of_query = self.gradient.call.of_query

@@ -12,7 +12,7 @@ from kernelagent.models.compiler.capturing.attention_gradients import (
     QUERY_GRADIENT,
     WITH_ROWS,
 )
-from kernelagent.models.compiler.program.program import Step, Torch, called
+from kernelagent.models.compiler.program.program import Step, Torch, called, if_any
 from kernelagent.models.compiler.templates.convolution.convolved import contiguous
 
 Shape = Sequence[ast.expr]
@@ -112,12 +112,8 @@ def _call(
     query, key, value, mask = given
     causal, scale = how
     return Call(
-        out, query, key, value, _if_any(mask), _is_true(causal), _if_any(scale), nothing, results
+        out, query, key, value, if_any(mask), _is_true(causal), if_any(scale), nothing, results
     )
-
-
-def _if_any(node: ast.expr) -> ast.expr | None:
-    return None if ast.unparse(node) == "None" else node
 
 
 def _is_true(node: ast.expr) -> bool:

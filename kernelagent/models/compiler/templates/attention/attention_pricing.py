@@ -10,9 +10,9 @@ from kernelagent.models.compiler.templates.attention.attentions import Attention
 from kernelagent.models.compiler.templates.matmul.pricing import (
     EXACT,
     KINDS,
-    NEARLY,
     SIZES,
     Priced,
+    fastest_first,
     launch_traffic,
 )
 from kernelagent.tools.estimates.library import library_for
@@ -36,7 +36,7 @@ _TILES = (
 """Queries and keys of a tile."""
 _MOST_HELD = 128 * 128
 """Elements of the weighted values, and of the scores, that fit the registers of eight warps."""
-_SHARED_KEPT = 16 << 10
+SHARED_KEPT = 16 << 10
 """Bytes of a multiprocessor's shared memory that a launch leaves to the system and to reductions."""
 _STEPS_OF_A_SCORE = 6
 """Scaled, masked, compared, subtracted, added up, cast."""
@@ -48,8 +48,7 @@ def ranked(attention: Attention, precision: str | None, gpu: DeviceCeilings) -> 
         Priced(config, kernel_us(attention, config, gpu))
         for config in _configurations(attention, precision, gpu)
     ]
-    best = min((item.us for item in priced), default=0.0)
-    return sorted(priced, key=lambda item: item.us if item.us > best * NEARLY else 0)
+    return fastest_first(priced)
 
 
 def library_us(attention: Attention, gpu: DeviceCeilings) -> float:
@@ -132,7 +131,7 @@ def _configurations(
             continue
         for stages in (3, 2, 1):
             held = size * (rows * dims + stages * cols * (dims + value_dims))
-            if held <= gpu.shared_bytes_per_sm - _SHARED_KEPT:
+            if held <= gpu.shared_bytes_per_sm - SHARED_KEPT:
                 blocks = {"BLOCK_M": rows, "BLOCK_N": cols, "BLOCK_D": dims, "BLOCK_E": value_dims}
                 warps = 8 if rows * max(cols, value_dims) > 64 * 64 else 4
                 yield Config(blocks, warps, stages, precision)

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernelagent.models.compiler.choices import Config, power_of_two
+from kernelagent.models.compiler.templates.attention.attention_pricing import SHARED_KEPT
 from kernelagent.models.compiler.templates.attention.attentions import Gradient
 from kernelagent.models.compiler.templates.matmul.pricing import (
     EXACT,
     KINDS,
-    NEARLY,
     SIZES,
     SPLIT,
     Priced,
+    fastest_first,
     launch_traffic,
 )
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
@@ -36,8 +37,6 @@ _MOST_HELD = 160 * 128
 """Elements of the sums and the weights that fit the registers of eight warps (compiled for sm_90)."""
 _MOST_SPLIT = {True: 64, False: 32}
 """Rows of the moving tile whose factors can be split without spilling in the loop: of keys, of queries."""
-_SHARED_KEPT = 16 << 10
-"""Bytes of a multiprocessor's shared memory that a launch leaves to the system and to reductions."""
 _STEPS_OF_A_SCORE = 7
 """Scaled, masked, subtracted, divided, compared with delta, multiplied, cast."""
 
@@ -48,8 +47,7 @@ def ranked(gradient: Gradient, precision: str | None, gpu: DeviceCeilings) -> li
         Priced(config, kernel_us(gradient, config, gpu))
         for config in _configurations(gradient, precision, gpu)
     ]
-    best = min((item.us for item in priced), default=0.0)
-    return sorted(priced, key=lambda item: item.us if item.us > best * NEARLY else 0)
+    return fastest_first(priced)
 
 
 def kernel_us(gradient: Gradient, config: Config, gpu: DeviceCeilings) -> float:
@@ -118,7 +116,7 @@ def _configurations(
             continue
         for stages in (2, 1):
             held = size * ((still + stages * moving) * (dims + value_dims) + 2 * rows * cols)
-            if held <= gpu.shared_bytes_per_sm - _SHARED_KEPT:
+            if held <= gpu.shared_bytes_per_sm - SHARED_KEPT:
                 blocks = {"BLOCK_M": rows, "BLOCK_N": cols, "BLOCK_D": dims, "BLOCK_E": value_dims}
                 warps = 8 if sums + 2 * rows * cols > 64 * 64 else 4
                 yield Config(blocks, warps, stages, precision)

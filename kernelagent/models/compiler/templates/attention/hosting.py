@@ -27,7 +27,29 @@ def addresses_of(
     return Addresses(attention, strides, _is_wide(attention), values_as_columns)
 
 
-def sizes_of(addresses: Addresses, namer: Namer) -> list[str]:
+def launch(
+    addresses: Addresses,
+    tensors: Sequence[str],
+    on: str,
+    named: tuple[str, Config],
+    namer: Namer,
+) -> list[str]:
+    """Lines that launch a kernel on a grid. `named`: the kernel with its configuration."""
+    name, config = named
+    given = [*tensors, *_sizes(addresses, namer), _scale(addresses, namer)]
+    given += addresses.parameters.values()
+    given += [f"{block}={size}" for block, size in config.blocks.items()]
+    given += [f"num_warps={config.num_warps}", f"num_stages={config.num_stages}"]
+    lines = _limits(addresses.attention, config, namer)
+    return [*lines, f"{name}[({on})]({', '.join(given)})"]
+
+
+def grid(length: str, block: int, batch: str, heads: str) -> str:
+    """Programs for each tile of an axis, for each head of each batch."""
+    return f"triton.cdiv({length}, {block}), {_factor(batch)} * {_factor(heads)}"
+
+
+def _sizes(addresses: Addresses, namer: Namer) -> list[str]:
     """What the host passes for the kernel's sizes."""
     attention = addresses.attention
     _, heads, queries, value_dims = (namer.host(size) for size in attention.shape)
@@ -42,16 +64,16 @@ def sizes_of(addresses: Addresses, namer: Namer) -> list[str]:
     return [words[size] for size in addresses.sizes]
 
 
-def scale_of(addresses: Addresses, namer: Namer) -> str:
+def _scale(addresses: Addresses, namer: Namer) -> str:
     """What scores are multiplied by; for powers of two with the logarithm of e in it."""
     attention = addresses.attention
     scale = attention.call.scale
     dims = namer.host(attention.dims)
-    text = f"{factor(dims)} ** -0.5" if scale is None else factor(namer.host(scale))
+    text = f"{_factor(dims)} ** -0.5" if scale is None else _factor(namer.host(scale))
     return f"{text} * {LOG2_E}" if addresses.power == "exp2" else text
 
 
-def limits(attention: Attention, config: Config, namer: Namer) -> list[str]:
+def _limits(attention: Attention, config: Config, namer: Namer) -> list[str]:
     """Lines that refuse heads that are longer than a tile holds."""
     lengths = (
         (namer.host(attention.dims), "BLOCK_D"),
@@ -76,7 +98,7 @@ def result_names(attention: Attention, unread: Sequence[str], namer: Namer) -> l
     ]
 
 
-def factor(text: str) -> str:
+def _factor(text: str) -> str:
     """Something to multiply with."""
     return text if text.replace("_", "").replace(".", "").isalnum() else f"({text})"
 

@@ -123,11 +123,13 @@ def ranked(
         Priced(config, template_us(product, config, gpu))
         for config in _configurations(product, precision, held)
     ]
-    best = min(item.us for item in priced)
-    return sorted(
-        priced,
-        key=lambda item: item.us if item.us > best * NEARLY else 0,
-    )
+    return fastest_first(priced)
+
+
+def fastest_first(priced: Sequence[Priced]) -> list[Priced]:
+    """By estimate; those that are nearly as fast as the best stay in their order, before all others."""
+    best = min((item.us for item in priced), default=0.0)
+    return sorted(priced, key=lambda item: item.us if item.us > best * NEARLY else 0)
 
 
 def template_us(product: Product, config: Config, gpu: DeviceCeilings) -> float:

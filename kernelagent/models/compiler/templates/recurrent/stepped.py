@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.recurrent import RECURRENCE
-from kernelagent.models.compiler.program.program import Step, called
+from kernelagent.models.compiler.program.program import Step, called, if_any
 
 _ARGUMENTS = 10
 
@@ -41,9 +41,9 @@ def recurrence_of(step: Step) -> Call | None:
     return Call(
         out,
         gates,
-        _if_any(back),
+        if_any(back),
         hidden,
-        _if_any(cell),
+        if_any(cell),
         _parts(weight),
         _parts(bias),
         _parts(below),
@@ -51,10 +51,6 @@ def recurrence_of(step: Step) -> Call | None:
         int(ast.literal_eval(first)),
         str(ast.literal_eval(kind)),
     )
-
-
-def _if_any(node: ast.expr) -> ast.expr | None:
-    return None if ast.unparse(node) == "None" else node
 
 
 def _parts(node: ast.expr) -> tuple[ast.expr, ...]:
