@@ -87,9 +87,7 @@ def _page(rows: Sequence[Row]) -> str:
     for row in rows:
         bad = "; ".join(row.refused).replace("|", "/")
         told = ", ".join(row.disclosures)
-        lines.append(
-            f"| {row.kernel} | {row.accepted} | {row.times} | {told} | {bad} | {row.at} |"
-        )
+        lines.append(f"| {row.kernel} | {row.accepted} | {row.times} | {told} | {bad} | {row.at} |")
     return "\n".join(lines) + "\n"
 
 
