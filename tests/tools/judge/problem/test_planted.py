@@ -23,7 +23,7 @@ from kernelagent.tools.judge.problem.trials.planting.planted import (
 )
 from kernelagent.tools.judge.problem.trials.planting.planted_values import related
 from kernelagent.tools.judge.problem.trials.probes import Dropped
-from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
+from kernelagent.tools.judge.verify.compare.single_elements import far_off, first_off
 from tests.tools.judge.counting import operations_of
 
 _AS_THEY_ARE = nullcontext()
@@ -214,8 +214,11 @@ def test_an_element_far_off_by_itself_is_seen_beside_one_a_billion_times_as_larg
     right = torch.tensor([1e12, 1.0, 2.0, 3.0], dtype=torch.float64)
     eager, wrong = right.float(), torch.tensor([1e12, 1.0, 0.0, 3.0])
     moved = right * (1 + 2.0**-24)
-    assert first_far_off(eager, eager, right, moved, 1.0) is None
-    assert first_far_off(wrong, eager, right, moved, 1.0) == 2
+    assert far_off(eager, eager, right, moved, 1.0) is None
+    found = far_off(wrong, eager, right, moved, 1.0)
+    assert found is not None
+    assert found.place == 2
+    assert found.elements.tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize("factor", [1.08, 1.01, 1.002, 0.99])
@@ -224,7 +227,7 @@ def test_an_element_that_is_known_well_and_off_by_a_part_of_its_own_size_is_told
     wrong = right.float()
     wrong[3] *= factor
     moved = right * (1 + 2.0**-24)
-    assert first_far_off(wrong, right.float(), right, moved, 1e-3) is None
+    assert far_off(wrong, right.float(), right, moved, 1e-3) is None
     assert first_off(wrong, right.float(), right, moved, 1e-3) == 3
     assert first_off(right.float(), right.float(), right, moved, 1e-3) is None
 
@@ -233,7 +236,17 @@ def test_an_element_that_cancels_is_not_held_to_its_own_size():
     right = torch.tensor([1e4, 1e-3], dtype=torch.float64)
     moved = right + torch.tensor([0.0, 1e-4], dtype=torch.float64)
     ours = torch.tensor([1e4, 5e-2])
-    assert first_far_off(ours, right.float(), right, moved, 1e-3) is None
+    assert far_off(ours, right.float(), right, moved, 1e-3) is None
+
+
+def test_an_element_that_rounded_steps_move_is_not_held_to_its_own_size():
+    right = torch.tensor([1e4, 1e-30, 2e-30], dtype=torch.float64)
+    steps = torch.tensor([1e-3, 1e-6, 0.0])
+    ours = torch.tensor([1e4, 5e-6, 2e-30])
+    assert far_off(ours, right.float(), right, right, 0.0) is not None
+    assert far_off(ours, right.float(), right, right, 0.0, steps) is None
+    for wrong in ([1e4, 1e-4, 2e-30], [1e4, 5e-6, 5e-6]):
+        assert far_off(torch.tensor(wrong), right.float(), right, right, 0.0, steps) is not None
 
 
 def test_a_column_of_a_small_weight_is_held_to_its_own_size_beside_a_large_one():
@@ -245,7 +258,7 @@ def test_a_column_of_a_small_weight_is_held_to_its_own_size_beside_a_large_one()
     for column, added in ((5, 0.2 * right[:, 5]), (7, 0.01)):
         wrong = eager.clone()
         wrong[:, column] += added
-        assert first_far_off(wrong, eager, right, right, rms) is None
+        assert far_off(wrong, eager, right, right, rms) is None
         assert first_off(wrong, eager, right, right, rms) is None
         place = first_off(wrong, eager, right, right, rms, natural)
         assert place is not None
@@ -260,9 +273,9 @@ def test_a_float32_result_of_16_bit_inputs_is_known_to_a_few_of_their_roundings(
     right = result.tensors["x"].double()
     for factor in (-1.0, 0.5):
         wrong = (right * factor).float()
-        assert first_far_off(wrong, right.float(), right, result.moved, 1.0) is not None
+        assert far_off(wrong, right.float(), right, result.moved, 1.0) is not None
     off = (right * 1.03).float()
-    assert first_far_off(off, right.float(), right, result.moved, 1.0) is None
+    assert far_off(off, right.float(), right, result.moved, 1.0) is None
     assert first_off(off, right.float(), right, result.near, 1.0) is not None
 
 
@@ -410,8 +423,8 @@ def test_a_row_a_thousand_times_smaller_than_another_is_held_to_its_own_size():
     smallest = int(right.abs().amax(-1).argmin())
     wrong = right.clone()
     wrong[smallest] *= 0.5
-    assert first_far_off(wrong.float(), right.float(), right, result.moved, 0.0) is not None
-    assert first_far_off(right.float(), right.float(), right, result.moved, 0.0) is None
+    assert far_off(wrong.float(), right.float(), right, result.moved, 0.0) is not None
+    assert far_off(right.float(), right.float(), right, result.moved, 0.0) is None
 
 
 @pytest.mark.parametrize("together", [torch.mul, torch.add, torch.sub, torch.div])
@@ -460,10 +473,10 @@ def test_products_in_tf32_are_as_near_as_another_s_products_in_tf32():
             continue
         x = result.tensors["x"]
         right, eager, other = product(x.double()), product(x), product(x, nearest=True)
-        assert first_far_off(other, eager, right, result.moved, 1.0) is None
+        assert far_off(other, eager, right, result.moved, 1.0) is None
         wrong = other.clone()
         wrong[int(right.norm(dim=1).argmax())] *= 100
-        assert first_far_off(wrong, eager, right, result.moved, 1.0) is not None
+        assert far_off(wrong, eager, right, result.moved, 1.0) is not None
 
 
 def test_numbers_of_the_source_are_planted_as_moduli_and_as_parts_of_complex_inputs():
@@ -481,9 +494,9 @@ def test_a_phasor_with_a_constant_below_the_root_is_far_off_where_its_number_is_
     right = torch.sgn(given.to(torch.complex128))
     off = given / (given.abs().square() + 1e-18).sqrt()
     expected, precise = parts_first(torch.sgn(given)), parts_first(right)
-    assert first_far_off(parts_first(off), expected, precise, result.moved, 0.7) is not None
+    assert far_off(parts_first(off), expected, precise, result.moved, 0.7) is not None
     honest = given / given.abs().clamp_min(1e-30)
-    assert first_far_off(parts_first(honest), expected, precise, result.moved, 0.7) is None
+    assert far_off(parts_first(honest), expected, precise, result.moved, 0.7) is None
 
 
 def test_a_transform_of_complex_rows_is_not_by_elements():

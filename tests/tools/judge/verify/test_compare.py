@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare, leaves, scales_of
 from kernelagent.tools.judge.verify.compare.exact import same_gathered_values
 from kernelagent.tools.judge.verify.compare.regions import Noise, NoiseSources
+from kernelagent.tools.judge.verify.diagnosis.diagnosis import diagnose
 
 
 def expected(eager, oracle=None, **more):
@@ -176,3 +177,30 @@ def test_values_that_differ_are_never_told_with_the_same_text_twice(
     assert result.reason is not None
     before, _, after = result.reason.message.partition("; the reference")
     assert "both are written" in before or before.removeprefix("output is ") != after
+
+
+def test_what_rounding_the_steps_explains_is_accepted_where_single_elements_are_held_to_their_own_size():
+    right = torch.tensor([[1e4, 0.0], [0.0, 2.0]], dtype=torch.float64)
+    spread = torch.tensor([[1e-3, 1e-6], [0.0, 1e-7]])
+    none = Noise(torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64))
+    asked = []
+
+    def measure_noise(name, enough=None):
+        asked.append(name)
+        return NoiseSources(none, none, spread=spread)
+
+    wanted = Expected(
+        right.float(), right, {"output": 1e-12}, moved=right, measure_noise=measure_noise
+    )
+    assert code(right.float(), wanted) is None
+    assert asked == []
+    rounded = right.float()
+    rounded[0, 1] = 5e-6
+    assert code(rounded, wanted) is None
+    assert asked
+    wrong = rounded.clone()
+    wrong[1, 0] = 5e-6
+    result = judged(wrong, wanted)
+    assert result.reason.code == "wrong_output"
+    assert "[1, 0] is 5e-06 in the place of 0" in result.reason.message
+    assert "first at [1, 0]: got 5e-06, expected 0" in diagnose(result.failure).sentence

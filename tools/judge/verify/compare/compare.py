@@ -28,7 +28,7 @@ from kernelagent.tools.judge.verify.compare.form import (
 from kernelagent.tools.judge.verify.compare.gate import GateResult
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise, NoiseSources, natural_rms
 from kernelagent.tools.judge.verify.compare.rounding_alone import rounding_alone
-from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
+from kernelagent.tools.judge.verify.compare.single_elements import FarOff, far_off, first_off
 from kernelagent.tools.judge.verify.compare.undetermined import gate_by_what_is_known
 from kernelagent.tools.judge.verify.compare.within_budget.not_by_rounding import not_by_rounding
 
@@ -286,13 +286,31 @@ def _by_single_elements(
         return result
     # Errors below the gate's floor were accepted by the gate, and are not looked at again.
     scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
-    place = first_far_off(got, eager, oracle, moved, scale)
-    if place is None:
+    judge = partial(far_off, got, eager, oracle, moved, scale)
+    found = judge()
+    if found is not None and expected.measure_noise is not None:
+        noise = expected.measure_noise(
+            name, lambda so_far: judge(_by_parts(so_far, oracle)) is None
+        )
+        found = judge(_by_parts(noise, oracle))
+    if found is None:
         off = _off(name, got, eager, oracle, expected, of_parts=of_parts)
         return replace(result, passed=True, disclosures=(*result.disclosures, *off))
-    index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
-    index = index[1:] if of_parts else index
-    return replace(result, passed=False, worst_index=index, worst_block=None)
+    return _refused(result, found, of_parts=of_parts)
+
+
+def _by_parts(noise: NoiseSources, like: torch.Tensor) -> torch.Tensor | None:
+    """How far rounding every step moves each element; either part of a complex one may be moved by all of it."""
+    return None if noise.spread is None else noise.spread.expand(like.shape)
+
+
+def _refused(result: GateResult, found: FarOff, *, of_parts: bool) -> GateResult:
+    index = tuple(int(i) for i in np.unravel_index(found.place, tuple(found.elements.shape)))
+    if of_parts:
+        index, elements = index[1:], found.elements.any(0)
+    else:
+        elements = found.elements
+    return replace(result, passed=False, worst_index=index, worst_block=None, refused=elements)
 
 
 def _off(
@@ -365,6 +383,9 @@ def _gate_reason(failure: Failure, eager: torch.Tensor) -> Reason:
     if result.nonfinite:
         message = f"{where} is {got:.6g}; the reference has {want:.6g} there"
         return Reason("nonfinite", message, detail)
+    if result.refused is not None:
+        message = f"{where} is {got:.6g} in the place of {want:.6g}, further off than rounding explains there"
+        return Reason("wrong_output", message, detail)
     over = f"{result.ratio:.3g} times" if math.isfinite(result.ratio) else "beyond"
     message = (
         f"{failure.output} is wrong: its error is {over} the budget for {spelt(eager.dtype)}; "

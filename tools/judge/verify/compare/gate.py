@@ -62,6 +62,8 @@ class GateResult:
     nonfinite: bool = False
     """True: NaN or an infinity stands where it must not, or is missing where it must be."""
     disclosures: tuple[Disclosure, ...] = ()
+    refused: torch.Tensor | None = None
+    """Elements that were refused each by itself, whatever its region has; None where regions decided."""
 
     @property
     def budget(self) -> Budget:

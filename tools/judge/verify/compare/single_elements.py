@@ -6,6 +6,7 @@ Asked only of probes whose values differ in size by many powers of ten.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -24,6 +25,8 @@ _ROUNDINGS = 1000.0
 """How many times what rounding the inputs does; a sum of many terms in another order loses hundreds."""
 ROUNDINGS_OF_HALVES = 32.0
 """The same where the inputs are known to three digits, and sums are in float32 all the same."""
+_STEPS = 32.0
+"""How many times what rounding every step moved an element by, at most, in a few draws."""
 TOLD_OF_HALVES = 4.0
 """The same of inputs in 16 bits, which all have exactly, for what is told: a kernel rounds what it makes of them a few times."""
 
@@ -45,21 +48,38 @@ def at_an_index(
     return result.expand(values.shape)
 
 
-def first_far_off(
+@dataclass(frozen=True)
+class FarOff:
+    """Elements that are refused each by itself."""
+
+    place: int
+    """Row-major place of the one furthest beyond its limit."""
+    elements: torch.Tensor
+    """Which they are, in the output's shape."""
+
+
+def far_off(
     candidate: torch.Tensor,
     eager: torch.Tensor,
     oracle64: torch.Tensor,
     moved: torch.Tensor,
     natural_rms: float,
-) -> int | None:
-    """Row-major place of the element that is furthest off by its own size; None where none is.
+    steps: torch.Tensor | None = None,
+) -> FarOff | None:
+    """The elements that are off by their own size; None where none is.
 
     `moved`: the float64 answer where every input was rounded once more, which says how far each element
     is known. An error counts only if it exceeds a tenth of the right value, a hundredth of the RMS of the output on
-    natural inputs, and `roundings_of` its type times how far the right value is known.
+    natural inputs, and `roundings_of` its type times how far the right value is known. `steps`: by how much rounding each
+    operation's result moved each element; where a weight is exactly one, what eager subtracts from itself is
+    exactly zero, and no rounding of inputs shows that a kernel with another order has a rounding there.
     """
     least = torch.tensor(_OF_NATURAL * natural_rms, dtype=torch.float64)
-    return _furthest(candidate, eager, oracle64, moved, least, _OF_ITSELF)
+    if steps is not None:
+        least = least.maximum(_STEPS * steps.to(least).nan_to_num(0.0, 0.0, 0.0))
+    over = _over(candidate, eager, oracle64, moved, least, _OF_ITSELF)
+    place = _furthest(over)
+    return None if place is None else FarOff(place, (over > 1).reshape(oracle64.shape))
 
 
 def first_off(
@@ -80,21 +100,22 @@ def first_off(
     if natural64 is not None and natural64.dim():
         usual = at_an_index(natural64.to(torch.float64).nan_to_num(0.0, 0.0, 0.0), _rms)
         least = (_OF_NATURAL * usual).clamp_min(_LEAST_OF_NATURAL * natural_rms).minimum(least)
-    return _furthest(candidate, eager, oracle64, moved, least, of_itself)
+    return _furthest(_over(candidate, eager, oracle64, moved, least, of_itself))
 
 
 def _rms(values: torch.Tensor, dims: list[int]) -> torch.Tensor:
     return values.square().mean(dims).sqrt()
 
 
-def _furthest(
+def _over(
     candidate: torch.Tensor,
     eager: torch.Tensor,
     oracle64: torch.Tensor,
     moved: torch.Tensor,
     least: torch.Tensor,
     of_itself: float,
-) -> int | None:
+) -> torch.Tensor:
+    """Each element's error over its limit, in one dimension."""
     right = oracle64.reshape(-1).to(torch.float64)
     ours, theirs, other = (t.reshape(-1).to(right) for t in (candidate, eager, moved))
     known = (theirs - right).abs().maximum((other - right).abs())
@@ -102,7 +123,10 @@ def _furthest(
     least = least.to(right).clamp_min(_LEAST).expand(oracle64.shape).reshape(-1)
     limit = (of_itself * right.abs()).maximum(roundings_of(eager.dtype) * known).maximum(least)
     over = (ours - right).abs() / limit
-    over = torch.where(over.isfinite() & ours.isfinite() & right.isfinite(), over, 0.0)
+    return torch.where(over.isfinite() & ours.isfinite() & right.isfinite(), over, 0.0)
+
+
+def _furthest(over: torch.Tensor) -> int | None:
     if not over.numel() or float(over.max()) <= 1:
         return None
     return int(over.argmax())

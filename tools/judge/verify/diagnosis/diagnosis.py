@@ -60,9 +60,7 @@ def diagnose(
         inputs or {}, without or {}, instead or {}, shortened, vectors or {}, previous, poison
     )
     close = _tolerance(candidate, failure.gate)
-    wrong = _wrong(candidate, expected, close)
-    if not bool(wrong.any()):
-        wrong = _furthest(candidate, expected)
+    wrong = _wrong_elements(failure, close)
     count, total = int(wrong.sum()), wrong.numel()
     at = _first(wrong)
     got, want = candidate[at].item(), expected[at].item()
@@ -117,6 +115,13 @@ def _tolerance(candidate: torch.Tensor, result: GateResult | None) -> Close:
         return near | both_odd | (beyond & (value.sgn() == target.sgn()))
 
     return close
+
+
+def _wrong_elements(failure: Failure, close: Close) -> torch.Tensor:
+    if failure.gate is not None and failure.gate.refused is not None:
+        return failure.gate.refused
+    wrong = _wrong(failure.candidate, failure.expected, close)
+    return wrong if bool(wrong.any()) else _furthest(failure.candidate, failure.expected)
 
 
 def _wrong(candidate: torch.Tensor, expected: torch.Tensor, close: Close) -> torch.Tensor:
