@@ -13,7 +13,7 @@ from typing import Any
 
 from kernelagent.models.compiler.capturing.capture import Captured
 from kernelagent.models.compiler.module.spelling import spelled
-from kernelagent.models.compiler.program.algebra import factored, formula, is_never_less
+from kernelagent.models.compiler.program.algebra import Count, counts, factored
 from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.program.program import Allocate, Program, Size
 
@@ -35,8 +35,8 @@ def limit_lines(captured: Captured, program: Program, hosts: Mapping[str, str]) 
         size = _host(text, hosts)
         factor = size if size.isidentifier() else f"({size})"
         lines += raising(f"{factor} % {divisor}", f"{size} must be a multiple of {divisor}")
-    counts = [_host(factored(text), hosts) for text in largest(list(_counted(captured, program)))]
-    return [*lines, f"{COUNTABLE}({', '.join(counts)})"] if counts else lines
+    numbers = [_host(factored(text), hosts) for text in largest(list(_counted(captured, program)))]
+    return [*lines, f"{COUNTABLE}({', '.join(numbers)})"] if numbers else lines
 
 
 def raising(condition: str, words: str) -> list[str]:
@@ -91,19 +91,12 @@ def _resolved(
     return resolved
 
 
-def largest(counts: Sequence[str]) -> list[str]:
+def largest(texts: Sequence[str]) -> list[str]:
     """Without those that another is never less than."""
-    # Most of a network's are a number times the same sizes: told apart without comparing each with all others.
-    most: dict[Any, tuple[Any, str]] = {}
-    for text in counts:
-        times, sizes = formula(text).as_coeff_Mul()
-        if sizes not in most or most[sizes][0] < times:
-            most[sizes] = (times, text)
-    left: list[tuple[str, Any]] = []
-    for sizes, (times, text) in most.items():
-        size = times * sizes
-        if any(is_never_less(other, size) for _, other in left):
+    left: list[tuple[str, Count]] = []
+    for text, count in zip(texts, counts(texts), strict=True):
+        if any(other.is_never_less(count) for _, other in left):
             continue
-        left = [pair for pair in left if not is_never_less(size, pair[1])]
-        left.append((text, size))
+        left = [(kept, other) for kept, other in left if not count.is_never_less(other)]
+        left.append((text, count))
     return [text for text, _ in left]

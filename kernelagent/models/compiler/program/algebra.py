@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -28,14 +30,44 @@ def factored(text: str) -> str:
     return shorter if len(shorter) < len(ast.unparse(node)) else text
 
 
-def is_never_less(first: Any, other: Any) -> bool:
-    """Whether one formula is the other times a number of one or more, and sizes; or the other and more sizes."""
-    if first.is_polynomial() and other.is_polynomial():
-        more = sympy.Poly(first - other, *(first.free_symbols | other.free_symbols))
-        if all(coefficient >= 0 for coefficient in more.coeffs()):
-            return True
-    factor, rest = sympy.cancel(first / other).as_coeff_Mul()
-    powers = rest.as_powers_dict() if rest != 1 else {}
-    return bool(factor >= 1) and all(
-        base.is_Symbol and exponent.is_positive for base, exponent in powers.items()
-    )
+@dataclass(frozen=True)
+class Count:
+    """A formula as a polynomial of one ring, where every name is one more than a number from zero on."""
+
+    polynomial: Any
+    bounded: bool
+    """Whether all that is no name in it, as a quotient that is rounded down, is known to be zero at least."""
+
+    def is_never_less(self, other: Count) -> bool:
+        """Whether it is as large as the other for all sizes: where that shows in the coefficients of the difference.
+
+        False says nothing: a difference with a negative coefficient may be positive all the same.
+        """
+        if not (self.bounded and other.bounded):
+            return bool(self.polynomial == other.polynomial)
+        return all(number >= 0 for number in (self.polynomial - other.polynomial).coeffs())
+
+
+def counts(texts: Sequence[str]) -> list[Count]:
+    """The formulas, to be compared with one another."""
+    formulas = [formula(text) for text in texts]
+    names = sorted({name for one in formulas for name in one.free_symbols}, key=str)
+    beyond = {name: sympy.Symbol(f"{name}_", integer=True, nonnegative=True) for name in names}
+    shifted = [one.xreplace({name: more + 1 for name, more in beyond.items()}) for one in formulas]
+    parts: dict[Any, Any] = {}
+    opened = [_with_symbols(one, parts) for one in shifted]
+    ring = sympy.ring([*beyond.values(), *parts.values()], sympy.QQ)[0]
+    below = {symbol for part, symbol in parts.items() if not part.is_nonnegative}
+    return [Count(ring.from_expr(one), not one.free_symbols & below) for one in opened]
+
+
+def _with_symbols(expression: Any, parts: dict[Any, Any]) -> Any:
+    """With a symbol for each part that is no sum, product or power of names; the same for the same part."""
+    if expression.is_Symbol or expression.is_Rational:
+        return expression
+    whole = expression.is_Pow and expression.exp.is_Integer and expression.exp > 0
+    if expression.is_Add or expression.is_Mul:
+        return expression.func(*(_with_symbols(part, parts) for part in expression.args))
+    if whole:
+        return _with_symbols(expression.base, parts) ** expression.exp
+    return parts.setdefault(expression, sympy.Dummy(f"part{len(parts)}"))
