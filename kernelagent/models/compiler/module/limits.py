@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from kernelagent.models.compiler.capturing.capture import Captured
 from kernelagent.models.compiler.module.spelling import spelled
