@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -24,13 +26,41 @@ def signature(function: Any) -> list[str]:
     shown = []
     for parameter in parameters:
         plain = parameter.replace(annotation=inspect.Parameter.empty)
-        default = plain.default
-        if default is not inspect.Parameter.empty and not isinstance(
-            default, int | float | str | bool | type(None) | tuple
-        ):
-            plain = plain.replace(default=None)
+        if plain.default is not inspect.Parameter.empty:
+            plain = plain.replace(default=_Default(plain.default))
         shown.append(str(plain))
     return shown
+
+
+@dataclass(frozen=True)
+class _Default:
+    """A default as it stands in the file; what cannot be written out is None."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        value = self.value
+        return written(value) if is_plain(value) else "None"
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value can be written out and compared: numbers, texts, types of tensors, lists and tuples of them."""
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    if isinstance(value, float):
+        return not math.isnan(value)
+    # An enumeration's members are numbers as well, and their text is none.
+    return type(value) in (int, str, bool, torch.dtype, type(None))
+
+
+def written(value: Any) -> str:
+    """As Python text; a list as a tuple, which no call can change."""
+    if isinstance(value, float) and math.isinf(value):
+        return f'float("{value}")'
+    if isinstance(value, list | tuple):
+        texts = [written(part) for part in value]
+        return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+    return repr(value)
 
 
 _HANDED_ON: Mapping[object, str] = {

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from kernelagent.models.compiler.module.constructor import Shapes
+from kernelagent.models.compiler.module.constructor import Shapes, is_plain, written
 from kernelagent.models.compiler.module.constructor_sizes import Arguments
 
 
@@ -52,7 +49,7 @@ def fixed_arguments(kind: type, given: Arguments, less: Arguments, state: Shapes
         if leaf in free:
             continue
         if leaf.full == leaf.small:
-            fixed.append(Fixed(leaf.text, _written(leaf.full)))
+            fixed.append(Fixed(leaf.text, written(leaf.full)))
             continue
         # Of a size that no tensor of the state has, nothing is known but that it may vary.
         same = [item.text for item in free if (item.full, item.small) == (leaf.full, leaf.small)]
@@ -96,29 +93,15 @@ def _leaves(kind: type, given: Arguments, less: Arguments) -> Iterator[_Leaf]:
 
 def _parts(text: str, full: Any, small: Any) -> Iterator[_Leaf]:
     if isinstance(full, list | tuple):
-        if _is_plain(full) and full == small:
+        if (
+            not any(isinstance(part, list | tuple) for part in full)
+            and is_plain(full)
+            and full == small
+        ):
             if full:
                 yield _Leaf(f"tuple({text})", tuple(full), tuple(small))
             return
         for at, pair in enumerate(zip(full, small, strict=True)):
             yield from _parts(f"{text}[{at}]", *pair)
-    elif _is_plain(full):
+    elif is_plain(full):
         yield _Leaf(text, full, small)
-
-
-def _is_plain(value: Any) -> bool:
-    """What can be written out and compared."""
-    if isinstance(value, list | tuple):
-        return all(_is_plain(part) and not isinstance(part, list | tuple) for part in value)
-    if isinstance(value, float):
-        return not math.isnan(value)
-    return isinstance(value, int | str | bool | torch.dtype | type(None))
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, float) and math.isinf(value):
-        return f'float("{value}")'
-    if isinstance(value, tuple):
-        texts = [_written(part) for part in value]
-        return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
-    return repr(value)
