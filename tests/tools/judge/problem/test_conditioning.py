@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn.functional import layer_norm
 
 from kernelagent.tools.judge.problem.reference.conditioning import (
+    formulas_on_demand,
     long_sum_noise,
     longest_sum,
     measure_noise,
@@ -281,3 +284,39 @@ def test_factors_that_stay_in_float32_do_not_move_further():
     assert apart < 2.0**-20 * size
     product, size = steps_of(torch.matmul, x[0, 0], x[0, 1], lowered=lowered)
     assert product < 2.0**-20 * size
+
+
+@pytest.mark.parametrize(
+    ("function", "formula"),
+    [
+        (torch.nn.functional.softplus, lambda x: torch.log(1 + torch.exp(x))),
+        (torch.tanh, lambda x: 1 - 2 / (1 + torch.exp(2 * x))),
+        (torch.expm1, lambda x: torch.exp(x) - 1),
+    ],
+)
+def test_what_a_usual_formula_loses_beside_one_is_told_and_refuses_no_single_element(
+    function, formula
+):
+    tensors = {"x": torch.tensor([-1e-9, -20.0]), "y": torch.tensor([1e17, 1e17])}
+
+    def reference(named):
+        return function(named["x"]) * named["y"]
+
+    in_float64 = {name: tensor.double() for name, tensor in tensors.items()}
+    exact = reference(in_float64)
+    wanted = Expected(
+        reference(tensors),
+        exact,
+        {},
+        measure_noise=noise_on_demand(reference, in_float64, exact, seeded()),
+        moved=exact,
+    )
+    allowed = replace(
+        wanted, measure_formulas=formulas_on_demand(reference, in_float64, exact, seeded())
+    )
+    usual = formula(tensors["x"]) * tensors["y"]
+    assert not compare(usual, wanted, input_set="", probe="").passed
+    result = compare(usual, allowed, input_set="", probe="")
+    assert result.passed
+    assert [item.code for item in result.disclosures] == ["off_on_special_values"]
+    assert not compare(usual + 1e12, allowed, input_set="", probe="").passed

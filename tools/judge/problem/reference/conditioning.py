@@ -25,6 +25,7 @@ from kernelagent.tools.judge.verify.compare.gate import output_unit, unit_roundo
 from kernelagent.tools.judge.verify.compare.regions import (
     Enough,
     MeasureNoise,
+    MeasureSpread,
     Noise,
     NoiseSources,
     region_norms,
@@ -206,6 +207,30 @@ def noise_on_demand(
         most = max(terms.most, longest_sum(tensors, oracle64))
         right = torch.as_tensor(exact[name])
         return replace(sources, long_sum=long_sum_noise(right, sources.inputs, tensors, most))
+
+    return measure
+
+
+def formulas_on_demand(
+    reference: Callable[[Tensors], Any],
+    tensors: Tensors,
+    oracle64: Any,
+    generator: torch.Generator,
+) -> MeasureSpread:
+    """What `compare.Expected.measure_formulas` wants: drawn when it is first asked, and remembered."""
+    exact = dict(leaves(oracle64))
+    kept: list[dict[str, torch.Tensor]] = []
+
+    def measure(name: str) -> torch.Tensor | None:
+        if not kept:
+            spread: dict[str, torch.Tensor] = {}
+            kept.append(spread)
+            for _ in range(_DRAWS):
+                with contextlib.suppress(*_REFUSED):
+                    with RoundedSteps(generator, beside_one=True):
+                        answers = reference(tensors)
+                    _take_further(spread, answers, exact)
+        return kept[0].get(name)
 
     return measure
 

@@ -93,6 +93,10 @@ _BY_PART = frozenset(
     "add sub neg complex clone cat stack where index gather _to_copy zeros_like _conj_physical".split()
 )
 """Of complex numbers: they treat the parts apart, so that each errs by its own size; a product's parts err by the whole's."""
+_BESIDE_ONE = frozenset(
+    "softplus tanh sigmoid erf expm1 log1p elu mish log_sigmoid_forward".split()
+)
+"""Functions whose usual formulas add to one, or subtract from it: what is small of them errs by a unit of one there."""
 _WHOLE = frozenset("floor ceil round trunc".split())
 _PERIOD = 65_537
 """Elements after which the directions repeat, each time from another place: drawing one for each costs more
@@ -113,11 +117,13 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         keeps_whole: bool = False,
         units: int = 1,
         lowered: Mapping[str, float] | None = None,
+        beside_one: bool = False,
     ) -> None:
         """`keeps_exact`: what float32 holds stays as it is, where it was added, multiplied or chosen.
 
         `keeps_whole`: besides, where it was rounded to a whole number. `units`: so many units for each. `lowered`: by
         the name of an operation, how far its factors are off besides, as `lowered_precision.as_allowed` tells it.
+        `beside_one`: functions as `log(1 + exp(x))` err by a unit of one besides.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self._keeps_exact = keeps_exact or keeps_whole
@@ -126,6 +132,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._in_exact_step = False
         self._by_part = True
         self._lowered = lowered or {}
+        self._beside_one = _BESIDE_ONE if beside_one else frozenset()
         self._generator = generator
         self._pattern: torch.Tensor | None = None
 
@@ -165,6 +172,8 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for leaf in tree_leaves(result):
             if _is_wide(leaf):
                 self._move(leaf)
+                if name in self._beside_one:
+                    leaf.add_(self._unit * self._signs(leaf.shape).to(leaf.device))
         return result
 
     def _lower(self, name: str, args: Sequence[Any]) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.reference.conditioning import noise_on_demand
+from kernelagent.tools.judge.problem.reference.conditioning import (
+    formulas_on_demand,
+    noise_on_demand,
+)
 from kernelagent.tools.judge.problem.reference.near_ties import near_ties_on_demand
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
@@ -38,6 +41,7 @@ def trial_on(
         measure_noise=noise_on_demand(
             reference, tensors, expected.output64, generator, oracle.lowered
         ),
+        measure_formulas=formulas_on_demand(reference, tensors, expected.output64, generator),
         by_slices=probe == "natural",
     )
     state_noise = noise_on_demand(

@@ -26,7 +26,12 @@ from kernelagent.tools.judge.verify.compare.form import (
     structure_mismatch,
 )
 from kernelagent.tools.judge.verify.compare.gate import GateResult
-from kernelagent.tools.judge.verify.compare.regions import MeasureNoise, NoiseSources, natural_rms
+from kernelagent.tools.judge.verify.compare.regions import (
+    MeasureNoise,
+    MeasureSpread,
+    NoiseSources,
+    natural_rms,
+)
 from kernelagent.tools.judge.verify.compare.rounding_alone import rounding_alone
 from kernelagent.tools.judge.verify.compare.single_elements import FarOff, far_off, first_off
 from kernelagent.tools.judge.verify.compare.undetermined import gate_by_what_is_known
@@ -55,6 +60,8 @@ class Expected:
     otherwise: OtherAnswers | None = None
     """Asked where a result was refused: other answers that are as right, each as a whole."""
     measure_noise: MeasureNoise | None = None
+    measure_formulas: MeasureSpread | None = None
+    """Asked last where a single element is far off by its own size."""
     by_slices: bool = False
     """Whether columns far smaller than their neighbours are held to their own size."""
     moved: Any = None
@@ -290,18 +297,20 @@ def _by_single_elements(
     found = judge()
     if found is not None and expected.measure_noise is not None:
         noise = expected.measure_noise(
-            name, lambda so_far: judge(_by_parts(so_far, oracle)) is None
+            name, lambda so_far: judge(_by_parts(so_far.spread, oracle)) is None
         )
-        found = judge(_by_parts(noise, oracle))
+        found = judge(_by_parts(noise.spread, oracle))
+    if found is not None and expected.measure_formulas is not None:
+        found = judge(_by_parts(expected.measure_formulas(name), oracle))
     if found is None:
         off = _off(name, got, eager, oracle, expected, of_parts=of_parts)
         return replace(result, passed=True, disclosures=(*result.disclosures, *off))
     return _refused(result, found, of_parts=of_parts)
 
 
-def _by_parts(noise: NoiseSources, like: torch.Tensor) -> torch.Tensor | None:
-    """How far rounding every step moves each element; either part of a complex one may be moved by all of it."""
-    return None if noise.spread is None else noise.spread.expand(like.shape)
+def _by_parts(spread: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | None:
+    """How far each element is moved; either part of a complex one may be moved by all of it."""
+    return None if spread is None else spread.expand(like.shape)
 
 
 def _refused(result: GateResult, found: FarOff, *, of_parts: bool) -> GateResult:

@@ -58,6 +58,10 @@ class MeasureNoise(Protocol):
     def __call__(self, name: str, enough: Enough | None = None) -> NoiseSources: ...
 
 
+MeasureSpread = Callable[[str], torch.Tensor | None]
+"""By output's name: how far each element is moved, where functions err as their usual formulas do."""
+
+
 def block_length(shape: Sequence[int]) -> int:
     """Elements in one block: at most 256 blocks, of whole rows unless there are only a few long ones."""
     count = math.prod(shape)
