@@ -30,7 +30,9 @@ agents = typer.Typer()
     *NAMES,
 )
 def mcp(
-    problem: Annotated[str | None, typer.Argument(help="A Python file, or pkg.mod:Name.")] = None,
+    problem: Annotated[
+        str | None, typer.Argument(help="A Python file, FILE.py:Name, or pkg.mod:Name.")
+    ] = None,
     resume: Resume = None,
     config: Config = None,
     *,

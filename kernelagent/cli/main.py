@@ -69,7 +69,9 @@ def _root(
 @app.command()
 @takes(*RUN, *NAMES)
 def optimize(
-    problem: Annotated[str | None, typer.Argument(help="A Python file, or pkg.mod:Name.")] = None,
+    problem: Annotated[
+        str | None, typer.Argument(help="A Python file, FILE.py:Name, or pkg.mod:Name.")
+    ] = None,
     resume: Resume = None,
     submodule: Annotated[
         str | None,

@@ -38,7 +38,7 @@ def switch(help_: str, panel: str, *names: str) -> Any:
 Problem = Annotated[
     str,
     typer.Argument(
-        help="A Python file with `class Model` and `get_inputs()`, or pkg.mod:Name.",
+        help="A Python file with `class Model` and `get_inputs()`, FILE.py:Name, or pkg.mod:Name.",
         show_default=False,
     ),
 ]

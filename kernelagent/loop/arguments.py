@@ -12,9 +12,12 @@ from kernelagent.domain.problem import ProblemSpec
 
 
 def problem_spec(problem: str, names: Mapping[str, Any]) -> ProblemSpec:
-    """A file, a saved module's folder or `pkg.mod[:Name]`; raises `UsageError` when it is none."""
+    """A file, `FILE.py:Name`, a saved module's folder or `pkg.mod[:Name]`; raises `UsageError` when it is none."""
     if Path(problem, "bundle.json").is_file():
         return ProblemSpec(bundle=problem)
+    file, name = file_and_class(problem)
+    if name is not None:
+        problem, names = file, {**names, "module": name}
     if problem.endswith(".py") and not Path(problem).is_file():
         raise UsageError(f"there is no file {problem}")
     if Path(problem).is_dir() and not Path(problem, "__init__.py").is_file():
@@ -29,6 +32,14 @@ def problem_spec(problem: str, names: Mapping[str, Any]) -> ProblemSpec:
     if colon:
         names = {**names, "module": name}
     return ProblemSpec(import_name=module, **names)
+
+
+def file_and_class(place: str) -> tuple[str, str | None]:
+    """`FILE.py:Name` in its parts; the place as it is, and None, where it is none."""
+    file, _, name = place.rpartition(":")
+    if file.endswith(".py") and name.isidentifier() and not Path(place).is_file():
+        return file, name
+    return place, None
 
 
 def candidate_in(path: Path) -> Candidate | NoCandidate:

@@ -11,6 +11,7 @@ from pathlib import Path
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.replies.parsing import parse
+from kernelagent.loop.arguments import file_and_class
 
 _LEVEL = re.compile(r"^l(?:evel)?[ _-]?(\d+)$", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)")
@@ -63,11 +64,13 @@ def find_problems(places: Sequence[str], splits: Sequence[str] = ()) -> FoundPro
 
 
 def _single(place: str) -> SuiteProblem:
-    path = Path(place)
+    file, wanted = file_and_class(place)
+    path = Path(file)
     if path.is_file():
-        return SuiteProblem(path.stem, ProblemSpec(path=place), _split_of(path.parts))
+        stem = path.stem if wanted is None else f"{path.stem}-{wanted}"
+        return SuiteProblem(stem, ProblemSpec(path=file, module=wanted), _split_of(path.parts))
     module, colon, name = place.partition(":")
-    if place.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
+    if file.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
         raise UsageError(f"there is no file or folder {place!r}, and it is no pkg.mod:Name either")
     spec = ProblemSpec(import_name=module, module=name if colon else None)
     return SuiteProblem(place.replace(":", "-"), spec)

@@ -86,6 +86,8 @@ def test_a_wrong_option_is_said_before_a_run_is_made(
     [
         ("optimize .", ". is a folder; name a Python file in it"),
         ("optimize notes.txt", "notes.txt is not a Python file"),
+        ("optimize model.py:Modle", "no nn.Module named 'Modle'; found: Model"),
+        ("optimize gone.py:Model", "there is no file gone.py"),
         ("scan model.py --module Modle", "no nn.Module named 'Modle'; found: Model"),
         ("optimize model.py --module Modle", "no nn.Module named 'Modle'; found: Model"),
         ("evaluate model.py model.py --module Modle", "no nn.Module named 'Modle'"),

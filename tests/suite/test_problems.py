@@ -55,6 +55,12 @@ def test_a_module_is_a_problem_too(kernelbench):
     assert (problem.spec.import_name, problem.spec.module) == ("pkg.mod", "Net")
 
 
+def test_a_file_may_name_its_class(kernelbench):
+    place = str(kernelbench / "level2" / "1_c.py")
+    (problem,) = find_problems([f"{place}:Net"]).problems
+    assert (problem.key, problem.spec.path, problem.spec.module) == ("1_c-Net", place, "Net")
+
+
 @pytest.mark.parametrize(
     ("places", "splits", "word"),
     [(["nowhere.py"], [], "no file"), (["."], ["L7"], "in L7"), (["."], ["easy"], "--split easy")],
