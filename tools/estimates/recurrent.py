@@ -33,11 +33,13 @@ class Layers:
     batch_first: bool
     projected: int
     """Size of the hidden state where it is projected, else 0."""
+    dropped: bool
+    """Whether what one layer hands to the next is dropped in part."""
 
     @classmethod
     def of(cls, name: str, args: tuple[Any, ...]) -> Layers:
         """Read the positional arguments of `torch.lstm`, `torch.gru`, `torch.rnn_tanh`."""
-        x, state, weights, _, layers, _, _, bidirectional, batch_first = args
+        x, state, weights, _, layers, dropout, training, bidirectional, batch_first = args
         hidden = state[0] if isinstance(state, list | tuple) else state
         size = int(weights[0].shape[0]) // GATES[name]
         projected = int(hidden.shape[-1]) if int(hidden.shape[-1]) != size else 0
@@ -51,6 +53,7 @@ class Layers:
             2 if bidirectional else 1,
             bool(batch_first),
             projected,
+            bool(training) and dropout > 0 and layers > 1,
         )
 
     @property

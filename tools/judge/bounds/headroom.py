@@ -19,6 +19,8 @@ from torch.utils.flop_counter import flop_registry
 from kernelagent.domain.evaluation import HeadroomFacts
 from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.torch_dtypes import allowed_product, widened
+from kernelagent.tools.estimates.recurrent import NAMES as RECURRENT
+from kernelagent.tools.estimates.recurrent import Layers
 from kernelagent.tools.judge.bounds.minimum_traffic import Necessary, Need, necessary
 from kernelagent.tools.judge.bounds.operation_needs import (
     ATTENTION,
@@ -188,7 +190,8 @@ def _flops(needed: Necessary) -> dict[str, int]:
     for operation in needed.operations:
         count = _flops_of(operation)
         if count:
-            kind = allowed_product(operation.name, tensors_of(operation.args)[-1].dtype)
+            name = "mm" if operation.name in RECURRENT else operation.name
+            kind = allowed_product(name, tensors_of(operation.args)[-1].dtype)
             flops[kind] = flops.get(kind, 0) + count
     return flops
 
@@ -196,6 +199,8 @@ def _flops(needed: Necessary) -> dict[str, int]:
 def _flops_of(operation: Operation) -> int:
     if operation.name == ATTENTION:
         return _attention_flops(*operation.args, **operation.kwargs)
+    if operation.name in RECURRENT:
+        return Layers.of(operation.name, operation.args).flops
     packet = operation.function.overloadpacket
     if packet not in flop_registry:
         return 0

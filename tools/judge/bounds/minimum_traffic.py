@@ -15,6 +15,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelagent.tools.estimates.recurrent import NAMES as RECURRENT
+from kernelagent.tools.estimates.recurrent import Layers, understood
 from kernelagent.tools.judge.bounds.operation_needs import (
     ATTENTION,
     Demand,
@@ -26,7 +28,9 @@ from kernelagent.tools.judge.bounds.operation_needs import (
     tensors_of,
 )
 
-_EITHER_RESULT = frozenset("max min topk sort median kthvalue mode cummax cummin".split())
+_EITHER_RESULT = RECURRENT | frozenset(
+    "max min topk sort median kthvalue mode cummax cummin".split()
+)
 """Each result of these depends on the whole operand."""
 _MOST_MASKED = 1 << 27
 """Storages with more elements are not marked element by element."""
@@ -56,16 +60,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
-        self._attention = _Attention(self)
+        self._calls = _WholeCalls(self)
         self._silent = False
 
     def __enter__(self) -> Recorder:
         super().__enter__()  # type: ignore[no-untyped-call]
-        self._attention.__enter__()  # type: ignore[no-untyped-call]
+        self._calls.__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        self._attention.__exit__(*raised)  # type: ignore[no-untyped-call]
+        self._calls.__exit__(*raised)  # type: ignore[no-untyped-call]
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
@@ -87,18 +91,26 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.operations.append(Operation(name, args, kwargs, results, changed, func))
         return result
 
-    def as_one(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a function and keep it as one operation, whatever it is made of."""
+    def as_one(
+        self,
+        name: str,
+        answer: Callable[[], Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Keep a call as one operation, whatever its answer is made of."""
         self._silent = True
         try:
-            result = func(*args, **kwargs)
+            result = answer()
         finally:
             self._silent = False
-        self.operations.append(Operation(ATTENTION, args, kwargs, tensors_of(result), ()))
+        self.operations.append(Operation(name, args, kwargs, tensors_of(result), ()))
         return result
 
 
-class _Attention(TorchFunctionMode):
+class _WholeCalls(TorchFunctionMode):
+    """Attention and recurrent layers, which are many operations on meta tensors: a long sequence 46,000 of them."""
+
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
@@ -110,9 +122,14 @@ class _Attention(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if getattr(func, "__name__", "") == ATTENTION:
-            return self._recorder.as_one(func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
+        name, named = getattr(func, "__name__", ""), kwargs or {}
+        if name == ATTENTION:
+            return self._recorder.as_one(name, lambda: func(*args, **named), args, named)
+        if name in RECURRENT and understood(args) and args[0].device.type == "meta":
+            layers = Layers.of(name, args)
+            if layers.steps > 1 and not layers.dropped:
+                return self._recorder.as_one(name, layers.results, args, named)
+        return func(*args, **named)
 
 
 @dataclass(frozen=True)

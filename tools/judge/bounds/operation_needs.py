@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from kernelagent.tools.estimates.recurrent import NAMES as RECURRENT
+
 ATTENTION = "scaled_dot_product_attention"
 _ALL = frozenset(
     """mm bmm addmm baddbmm addmv mv dot vdot linear _softmax _log_softmax sum mean amax amin max min
@@ -80,6 +82,8 @@ def demands_of(operation: Operation, known: Known) -> list[Demand]:
         return _unless(min(args[1]) < 0, tensors_of(args[0]))
     if name == ATTENTION:
         return _attention(*args, levels=levels, **operation.kwargs)
+    if name in RECURRENT:
+        return _recurrent(args, levels)
     if name not in _ALL and not _is_pointwise(operation):
         return []
     operands = tensors_of((args, operation.kwargs))
@@ -146,6 +150,15 @@ def _attention(
         share = [Demand(t, t.numel() // keys * queries * t.itemsize) for t in (key, value)]
         return [Demand(query), *share] if scored else share[1:]
     return [Demand(t) for t in (*scored, value, *tensors_of(attn_mask))]
+
+
+def _recurrent(args: tuple[Any, ...], levels: Mapping[int, int]) -> list[Demand]:
+    """Of a layer of more than one step: each hands its state on to the next, through all weights."""
+    x, state, weights, *_ = args
+    factors = [x, *(weight for weight in weights if weight.dim() > 1)]
+    if any(_level(t, levels) for t in factors):
+        return []
+    return [Demand(t) for t in (x, *weights, *tensors_of(state))]
 
 
 def _convolution(args: tuple[Any, ...], levels: Mapping[int, int]) -> list[Demand]:

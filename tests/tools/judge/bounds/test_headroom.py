@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from functools import partial
+from time import process_time
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from kernelagent.tools.judge.bounds.headroom import headroom_of, implausible
+from kernelagent.tools.judge.bounds.operation_needs import Known, Operation, demands_of, key_of
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 H200 = ceilings_for("sm_90")
@@ -188,6 +192,50 @@ def test_a_result_without_bytes_is_never_implausible():
     assert implausible(1e-3, result) is None
 
 
+class Recurrent(nn.Module):
+    def __init__(self, layer, pick):
+        super().__init__()
+        self.layer, self.pick = layer, pick
+
+    def forward(self, x):
+        return self.pick(*self.layer(x))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("pick", [lambda out, state: out, lambda out, state: state])
+def test_a_recurrent_layer_of_many_steps_reads_what_it_is_given_once_and_is_not_unrolled(
+    kind, pick
+):
+    gates = {nn.LSTM: 4, nn.GRU: 3}[kind]
+    layer = kind(32, 64, 2, batch_first=True)
+    began = process_time()
+    result = headroom_of(Recurrent(layer, pick), (meta(5, 700, 32),), {}, H200)
+    assert process_time() - began < 1
+    assert result.input_bytes == 4 * 5 * 700 * 32
+    assert result.state_bytes == 4 * sum(p.numel() for p in layer.parameters())
+    products = 5 * 700 * gates * 64 * (32 + 64 + 64 + 64)
+    assert result.fewest_flops == {"fp32": 2 * products}
+
+
+def test_what_a_weight_of_zeros_in_a_recurrent_layer_hides_is_not_counted():
+    x, hidden = meta(4, 9, 8), meta(1, 4, 16)
+    weights = [meta(48, 8), meta(48, 16), meta(48), meta(48)]
+    operation = Operation(
+        "gru", (x, hidden, weights, True, 1, 0.0, False, False, True), {}, (meta(4, 9, 16),), ()
+    )
+    nothing = Known({}, frozenset())
+    zeros = Known({key_of(weights[0]): 1}, frozenset())
+    assert len(demands_of(operation, nothing)) == 6
+    assert demands_of(operation, zeros) == []
+
+
+def gru(x):
+    made = partial(torch.linspace, -1.0, 1.0, dtype=x.dtype, device=x.device)
+    weights = [made(96).reshape(12, 8), made(48).reshape(12, 4), made(12), made(12)]
+    hidden = torch.zeros(1, 3, 4, dtype=x.dtype, device=x.device)
+    return torch.gru(x, hidden, weights, True, 1, 0.0, False, False, True)[0]
+
+
 _PARTLY_BLIND = {
     "strided convolution": lambda x: F.conv1d(x, x[:3, :, :2], stride=3),
     "pooling": lambda x: F.max_pool1d(x, 2, stride=3),
@@ -204,6 +252,8 @@ _PARTLY_BLIND = {
     "half": lambda x: torch.triu(x),
     "mapped": lambda x: x * (torch.arange(8, device=x.device) > 3).float(),
     "zeroed": lambda x: x * 0,
+    "recurrent": gru,
+    "recurrent, first step": lambda x: gru(x)[:, :1] * 1,
 }
 
 
