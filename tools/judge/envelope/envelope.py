@@ -92,7 +92,8 @@ def read_in(
             [source.draw(seed) for source in sources for seed in _DRAWS],
             both_modes=context.trains or context.mode_independent,
         )
-    return {"attributes": settings_of(module, reads), "reads": surroundings_of(module, reads)}
+    made = context.as_built.made_since(context.oracle.module)
+    return {"attributes": settings_of(module, reads), "reads": surroundings_of(module, reads, made)}
 
 
 def input_set(

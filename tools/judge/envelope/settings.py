@@ -48,14 +48,21 @@ def settings_of(module: torch.nn.Module, reads: Reads | None = None) -> dict[str
     return result
 
 
-def surroundings_of(module: torch.nn.Module, reads: Reads | None = None) -> dict[str, str]:
+def surroundings_of(
+    module: torch.nn.Module, reads: Reads | None = None, made: Set[str] = frozenset()
+) -> dict[str, str]:
     """What else its forwards read: tensors of no state, closures, globals, what classes hold.
 
-    The class's own file stands as `<its file>`: it has another name where the module is used.
+    The class's own file stands as `<its file>`: it has another name where the module is used. `made`: what calls have
+    made or changed outside of the module, which is another in a process that has not called it.
     """
     parts = dict(module.named_modules(remove_duplicate=False))
     every = _compared(module, reads)
-    rows = [(r.what, text) for r, text in every if not (_is_in(r, parts) or _is_of_a_part(r))]
+    rows = [
+        (r.what, text)
+        for r, text in every
+        if not (_is_in(r, parts) or _is_of_a_part(r) or r.what in made)
+    ]
     file = _file_of(module)
     return {file.sub(_ITS_FILE, what): text for what, text in rows}
 

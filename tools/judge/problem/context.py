@@ -44,6 +44,7 @@ from kernelagent.tools.judge.problem.first_look import (
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.memory_limit import hold_to, memory_limit
 from kernelagent.tools.judge.problem.memory_plan import LEVELS, plan
+from kernelagent.tools.judge.problem.reference.as_built import AsBuilt
 from kernelagent.tools.judge.problem.reference.effects import Effects
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.reference.read_from_outside import read_from_outside
@@ -94,6 +95,8 @@ class JudgeContext:
     """How small it is executed: 0 as usual, then for candidates that took too long."""
     of_the_machine: tuple[Remark, ...] = ()
     """What this machine lacks, whatever the problem."""
+    as_built: AsBuilt = field(default_factory=AsBuilt)
+    """What was reached before anything called the module."""
     closes_fork_server: bool = False
     """Whether `fork_server` ends with this context."""
 
@@ -127,6 +130,7 @@ class JudgeContext:
                     folder=self.folder,
                     scratch=self.scratch,
                     level=level,
+                    as_built=self.as_built,
                 )
             except KernelAgentError:
                 return None
@@ -176,9 +180,11 @@ class JudgeContext:
         folder: Path,
         scratch: tempfile.TemporaryDirectory[str],
         level: int = 0,
+        as_built: AsBuilt | None = None,
     ) -> JudgeContext:
+        as_built = as_built or AsBuilt()
         with device.scope():
-            problem = whole = load_problem(settings.problem)
+            problem = whole = as_built.watching(load_problem(settings.problem))
         whole_module: torch.nn.Module | None = None
         renamed: tuple[tuple[int, int], ...] = ()
         if device.kind == "virtual":
@@ -198,7 +204,8 @@ class JudgeContext:
         at_full_size = oracle.module if whole_module is None else whole_module
         effects = Effects.of(oracle.module)
         output, remarks = tried(oracle, sources, problem)
-        remarks += of_the_machine + read_from_outside(at_full_size) + effects.remarks()
+        remarks += of_the_machine + effects.remarks()
+        remarks += read_from_outside(at_full_size, as_built.changed(oracle.module))
         sources = tuple(with_defined_writes(oracle, source) for source in sources)
         trains = settings.mode == "train"
         if trains:
@@ -266,6 +273,7 @@ class JudgeContext:
             whole_module=whole_module,
             level=level,
             of_the_machine=of_the_machine,
+            as_built=as_built,
             keeps_random_state=all(oracle.keeps_random_state(s.draw(2)) for s in sources),
             headroom=headroom,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +65,52 @@ def test_what_only_a_neighbour_reads_is_written_once_that_is_admitted(
     near = [item.source for item in neighbours(source, (), context.oracle, interpreted=True)]
     read = read_in(context, [source, *near], context.module_at_full_size)
     assert read["attributes"][""]["alone"] == "0.5"
+
+
+LIBRARY = """\
+import torch
+
+FACTOR = 2.0
+_BACKENDS = {}
+
+
+class Backend:
+    def times(self, x):
+        return x * FACTOR
+
+
+def backend_of(x):
+    if type(x) not in _BACKENDS:
+        _BACKENDS[type(x)] = Backend()
+    return _BACKENDS[type(x)]
+"""
+USES_IT = """\
+import torch
+import backends_of_somebody as library
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return library.backend_of(x).times(x)
+
+
+def get_inputs():
+    return [torch.randn(6, 32)]
+"""
+
+
+def test_what_a_library_finds_at_its_first_use_is_told_and_not_written(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "backends_of_somebody.py").write_text(LIBRARY, encoding="utf-8")
+    (tmp_path / "toy.py").write_text(USES_IT, encoding="utf-8")
+    spec = ProblemSpec(path=str(tmp_path / "toy.py"))
+    opened = JudgeContext.open(JudgeSettings(spec, device="virtual"))
+    try:
+        reads = read_in(opened, opened.sources, opened.module_at_full_size)["reads"]
+        remarks = {remark.code: remark.message for remark in opened.facts.disclosures}
+    finally:
+        opened.close()
+    assert reads == {"FACTOR of backends_of_somebody": "2.0"}
+    named = "`_BACKENDS of backends_of_somebody`, which a first call changes"
+    assert f"your module reads {named}:" in remarks["read_from_outside"]

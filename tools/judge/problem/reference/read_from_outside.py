@@ -50,11 +50,11 @@ _OTHERS_MEMORY = {"from_numpy", "frombuffer", "from_dlpack"}
 _MOST_TOLD = 8
 
 
-def read_from_outside(module: torch.nn.Module) -> tuple[Remark, ...]:
-    """One remark that names all of it; none where there is nothing."""
+def read_from_outside(module: torch.nn.Module, others: Iterable[str] = ()) -> tuple[Remark, ...]:
+    """One remark that names all of it, and `others` that no code shows; none where there is nothing."""
     walked = walk(module)
     found = [*_by_code(walked.functions), *_by_constructors(module)]
-    found += [*_modules_in_containers(module), *walked.left_out]
+    found += [*_modules_in_containers(module), *walked.left_out, *others]
     result = [*dict.fromkeys(found)]
     if not result:
         return ()
