@@ -20,6 +20,8 @@ import pytest
 import torch
 from torch import nn
 
+from kernelagent.tools.judge.problem.load import LoadedProblem
+from kernelagent.tools.judge.problem.reference.as_built import AsBuilt
 from kernelagent.tools.judge.problem.reference.guard_walk import walk
 from kernelagent.tools.judge.problem.reference.read_from_outside import read_from_outside
 
@@ -284,3 +286,29 @@ def test_of_many_things_the_first_are_named_and_the_others_counted() -> None:
     (remark,) = read_from_outside(module)
     assert "`self.7.get` (a method of an object of `dict`) and 12 more:" in remark.message
     assert "self.8" not in remark.message
+
+
+SEEN: dict[str, float] = {}
+
+
+class OfItsFirstCall(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        SEEN.setdefault("factor", 2.0)
+        return x * SEEN["factor"] * SCALE
+
+
+def a_problem(build: Any) -> LoadedProblem:
+    return LoadedProblem("toy", "", "Model", "init", build, lambda: ((), {}), dict)
+
+
+def test_what_the_first_call_changes_is_known_from_before_it() -> None:
+    built, name = AsBuilt(), f"SEEN of {__name__}"
+    module = built.watching(a_problem(OfItsFirstCall)).build()
+    assert built.made_since(module) == frozenset()
+    module(torch.ones(2))
+    assert built.made_since(module) == {name}
+    assert built.changed(module) == (f"`{name}`, which a first call changes",)
+
+
+def test_of_a_module_that_was_not_looked_at_nothing_is_known_to_have_changed() -> None:
+    assert AsBuilt().made_since(OfItsFirstCall()) == frozenset()

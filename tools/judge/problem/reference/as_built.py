@@ -35,7 +35,8 @@ class AsBuilt:
     def made_since(self, module: torch.nn.Module) -> frozenset[str]:
         """What holds something else by now, or was not to be reached then, as `Told.what` has it."""
         texts = self._texts
-        if texts is None:
+        if not texts:
+            # Nothing was built here, or it could not be looked at: then nothing is known to have changed.
             return frozenset()
         rows = filter(_is_outside, told(module))
         return frozenset(row.what for row in rows if texts.get(row.what) != row.text)

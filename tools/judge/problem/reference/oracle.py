@@ -18,6 +18,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.memory_sharing import Watched
 from kernelagent.tools.calls.own_state import with_own_state
 from kernelagent.tools.calls.result_form import form_of
@@ -178,7 +179,7 @@ class Oracle:
         written |= changed
         left = self._attributes.changed(self._module)
         try:
-            exact = self._in_float64(arguments, changed, left)
+            exact = self._in_float64(arguments, changed, left, also_moved=True)
             return Expected(
                 output,
                 exact.output,
@@ -353,18 +354,35 @@ class Oracle:
             return tree_map(double, self.eager(arguments))
 
     def _in_float64(
-        self, arguments: Arguments, entries: Collection[str], names: Collection[str] = ()
+        self,
+        arguments: Arguments,
+        entries: Collection[str],
+        names: Collection[str] = (),
+        *,
+        also_moved: bool = False,
     ) -> _Exact:
-        """`entries`: of the state after it; `names`: of what else it leaves."""
+        """`entries`: of the state after it; `names`: of what else it leaves.
+
+        `also_moved`: buffers that it moves, too. Statistics that have come close move by less than the last place of the
+        type they are kept in, so that eager leaves them as they were.
+        """
         self._restore(self._module)
         doubled = doubled_once(cloned(arguments))
         with self._scope(), InFloat64():
             module = copied_with(self._module, double).double()
             answer = copied(self._in_users_code(module, doubled))
             state = module.state_dict()
-            left = {name: state[name].detach().clone() for name in entries}
+            moved = self._moved_buffers(module) if also_moved else ()
+            left = {name: state[name].detach().clone() for name in {*entries, *moved}}
             written = detached(doubled) if was_written(arguments, doubled) else None
             return _Exact(answer, left, written, left_under(module, names))
+
+    def _moved_buffers(self, module: torch.nn.Module) -> Iterator[str]:
+        """Those of the module in float64 that hold another number than before its call."""
+        for name, after in module.named_buffers():
+            before = self._weights.get(name)
+            if before is not None and is_inexact(after) and not torch.equal(after, double(before)):
+                yield name
 
     def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with self._users_forward(), self._as_allowed():
