@@ -32,6 +32,8 @@ _COLUMNS = (
 _USUAL = {"memory_limit": "4G", "judging_seconds": "120"}
 """What the command's own default is, or less; rows without these had them."""
 _ACCEPTED = {"better", "not_faster"}
+_WITHOUT_ESTIMATE = "the verified module is kept"
+"""In the command's words, where a module was accepted and nothing says whether it is faster."""
 Row = Mapping[str, str]
 
 
@@ -118,12 +120,12 @@ def _number(path: Path) -> int:
 
 def accepted(row: Row) -> bool:
     """Whether the judge accepted a module, faster or not."""
-    return row["ends_with"] in _ACCEPTED
+    return row["ends_with"] in _ACCEPTED or _WITHOUT_ESTIMATE in row["ends_with"]
 
 
 def times(row: Row, other: str) -> float:
     """Estimates: how many times faster than `other` (`eager_us`, `compile_us`); 0 where nothing was accepted."""
-    if not accepted(row) or not row[other]:
+    if not (accepted(row) and row[other] and row["estimate_us"]):
         return 0.0
     return float(row[other]) / float(row["estimate_us"])
 
