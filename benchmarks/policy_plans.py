@@ -74,7 +74,7 @@ def _too_long(number: int, frame: object) -> NoReturn:
 def _row(path: Path, target: str, memory: str) -> tuple[str, str]:
     signal.setitimer(signal.ITIMER_PROF, _LONGEST_S)
     try:
-        made = _written(path, target, memory)
+        made = first_written(ProblemSpec(path=str(path)), target, memory)
     except (PolicyCannot, KernelAgentError) as error:
         return "nothing written", f"| {error} | |"
     except Exception as error:  # noqa: BLE001 - a traceback is what is being looked for
@@ -99,8 +99,8 @@ def _shown(times: list[tuple[int, ...]], side: int) -> str:
     return " + ".join(map(str, numbers))
 
 
-def _written(path: Path, target: str, memory: str) -> Written:
-    spec = ProblemSpec(path=str(path))
+def first_written(spec: ProblemSpec, target: str, memory: str) -> Written:
+    """The policy's first answer; raises `PolicyCannot` with the reason where it has none."""
 
     def scope() -> AbstractContextManager[None]:
         return pretending_cuda(target)
