@@ -28,9 +28,7 @@ from kernelagent.tools.judge.bounds.operation_needs import (
     tensors_of,
 )
 
-_EITHER_RESULT = RECURRENT | frozenset(
-    "max min topk sort median kthvalue mode cummax cummin".split()
-)
+_EITHER_RESULT = frozenset("max min topk sort median kthvalue mode cummax cummin".split())
 """Each result of these depends on the whole operand."""
 _MOST_MASKED = 1 << 27
 """Storages with more elements are not marked element by element."""
@@ -176,7 +174,10 @@ def necessary(
 def _follow(operation: Operation, needs: dict[int, Need], known: Known) -> bool:
     """Add what the operation's operands must be read for; true when its whole result is needed."""
     targets = operation.results or operation.changed
-    if operation.name.rstrip("_") not in _EITHER_RESULT:
+    if operation.name in RECURRENT:
+        # The last cell needs all but the last step's output gate: too little is counted, never too much.
+        targets = targets[:2]
+    elif operation.name.rstrip("_") not in _EITHER_RESULT:
         targets = targets[:1]
     whole = any(key_of(t) in needs and needs[key_of(t)].whole(t.untyped_storage()) for t in targets)
     for tensor in operation.changed:

@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
@@ -49,14 +50,16 @@ def is_plain(value: Any) -> bool:
         return all(map(is_plain, value))
     if isinstance(value, float):
         return not math.isnan(value)
-    # An enumeration's members are numbers as well, and their text is none.
-    return type(value) in (int, str, bool, torch.dtype, type(None))
+    # Members of some enumerations are numbers or texts as well, and equal to these.
+    return isinstance(value, int | str | torch.dtype | type(None))
 
 
 def written(value: Any) -> str:
     """As Python text; a list as a tuple, which no call can change."""
-    if isinstance(value, float) and math.isinf(value):
-        return f'float("{value}")'
+    if isinstance(value, Enum):
+        return written(value.value)
+    if isinstance(value, float):
+        return f'float("{value}")' if math.isinf(value) else repr(float(value))
     if isinstance(value, list | tuple):
         texts = [written(part) for part in value]
         return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"

@@ -101,6 +101,7 @@ def _parts(text: str, full: Any, small: Any) -> Iterator[_Leaf]:
             if full:
                 yield _Leaf(f"tuple({text})", tuple(full), tuple(small))
             return
+        yield _Leaf(f"len({text})", len(full), len(small))
         for at, pair in enumerate(zip(full, small, strict=True)):
             yield from _parts(f"{text}[{at}]", *pair)
     elif is_plain(full):

@@ -6,6 +6,7 @@ import enum
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +16,10 @@ from kernelagent.models.compiler.module.fixed_arguments import fixed_arguments, 
 
 class Mode(enum.IntEnum):
     FAST = 1
+
+
+class Style(enum.StrEnum):
+    PLAIN = "plain"
 
 
 class Network(torch.nn.Module):
@@ -27,6 +32,8 @@ class Network(torch.nn.Module):
         dtype: torch.dtype = torch.float32,
         kind: type = torch.nn.ReLU,
         mode: Mode = Mode.FAST,
+        style: Style = Style.PLAIN,
+        rate: float = np.float64(0.5),
     ) -> None:
         super().__init__()
 
@@ -48,13 +55,21 @@ def test_defaults_that_are_lists_stand_in_the_signature() -> None:
         "most": math.inf,
         "dtype": torch.float32,
         "kind": None,
-        "mode": None,
+        "mode": 1,
+        "style": "plain",
+        "rate": 0.5,
     }
     assert built(10, [3, 7, 3])["repeats"] == [3, 7, 3]
 
 
 @pytest.mark.parametrize(
-    "given", [{"repeats": [3, 7, 4]}, {"sizes": ((1, 2), (4,))}, {"most": 1.0}]
+    "given",
+    [
+        {"repeats": [3, 7, 4]},
+        {"sizes": ([1, 2], (3,), (9,))},
+        {"sizes": ((1, 2), (4,))},
+        {"most": 1.0},
+    ],
 )
 def test_other_arguments_than_the_kernels_were_made_for_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="made for"):

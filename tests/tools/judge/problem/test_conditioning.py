@@ -7,11 +7,11 @@ import torch
 from torch.nn.functional import layer_norm
 
 from kernelagent.tools.judge.problem.reference.conditioning import (
-    formulas_on_demand,
     long_sum_noise,
     longest_sum,
     measure_noise,
     noise_on_demand,
+    steps_on_demand,
     uneven_accuracy,
 )
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare, scales_of
@@ -311,12 +311,46 @@ def test_what_a_usual_formula_loses_beside_one_is_told_and_refuses_no_single_ele
         measure_noise=noise_on_demand(reference, in_float64, exact, seeded()),
         moved=exact,
     )
-    allowed = replace(
-        wanted, measure_formulas=formulas_on_demand(reference, in_float64, exact, seeded())
-    )
+    allowed = replace(wanted, measure_steps=steps_on_demand(reference, in_float64, exact, seeded()))
     usual = formula(tensors["x"]) * tensors["y"]
     assert not compare(usual, wanted, input_set="", probe="").passed
     result = compare(usual, allowed, input_set="", probe="")
     assert result.passed
     assert [item.code for item in result.disclosures] == ["off_on_special_values"]
     assert not compare(usual + 1e12, allowed, input_set="", probe="").passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        (lambda y: torch.where(y > 2, y, -y), lambda y: torch.where(y >= 2, y, -y)),
+        (
+            lambda y: torch.nn.functional.threshold(y, 2.0, 20.0),
+            lambda y: torch.where(y >= 2, y, 20.0),
+        ),
+        (lambda y: torch.where(y > 2, torch.inf, y), lambda y: torch.where(y > 2, torch.inf, -y)),
+        (
+            lambda y: torch.where(torch.tanh(y - 2) > 0, y, -y),
+            lambda y: torch.where(torch.tanh(y - 2) >= 0, y, -y),
+        ),
+    ],
+    ids=["a choice", "a threshold", "an infinity beside", "behind a tangent"],
+)
+def test_exactly_on_a_threshold_rounding_excuses_nothing(answer, wrong):
+    tensors = {"x": torch.tensor([1.0, 0.5, 3.0, 1e6]), "w": torch.tensor([2.0, 2.0, 2.0, 2.0])}
+    in_float64 = {name: tensor.double() for name, tensor in tensors.items()}
+
+    def reference(named):
+        return answer(named["x"] * named["w"])
+
+    exact = reference(in_float64)
+    wanted = Expected(
+        reference(tensors),
+        exact,
+        {},
+        measure_noise=noise_on_demand(reference, in_float64, exact, seeded()),
+        measure_steps=steps_on_demand(reference, in_float64, exact, seeded()),
+        moved=exact,
+    )
+    assert compare(reference(tensors), wanted, input_set="", probe="").passed
+    assert not compare(wrong(tensors["x"] * tensors["w"]), wanted, input_set="", probe="").passed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.calls.training_step import GRADIENTS
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.trials.corners import corner_rounds
 from kernelagent.tools.judge.problem.trials.inputs import input_sources
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE
+from kernelagent.tools.judge.verify.compare.compare import compare
 
 SOURCE = """
 import torch
@@ -61,6 +64,19 @@ def test_corners_are_hit_and_rounding_does_not_decide_there(tmp_path):
     ):
         if isinstance(right, torch.Tensor):
             torch.testing.assert_close(moved, right, rtol=1e-5, atol=1e-4)
+
+
+def test_another_gradient_at_the_bound_alone_is_refused(tmp_path):
+    (one,) = rounds_of(tmp_path, "torch.clamp((x - y) * self.scale, -6.0, 6.0)")
+    (trial,) = one.trials
+    (x, y), _ = trial.arguments
+    at_bound = ((x - y) * one.weights["scale"]).abs() == 6.0
+    answer = copy.deepcopy(trial.expected.output)
+    assert compare(answer, trial.compared, input_set="", probe="").passed
+    answer[GRADIENTS]["apart"]["input 0"][at_bound] = 0.0
+    result = compare(answer, trial.compared, input_set="", probe="")
+    assert result.reason is not None
+    assert "further off than rounding explains" in result.reason.message
 
 
 def test_nothing_is_asked_where_a_division_comes_before_the_bound(tmp_path):

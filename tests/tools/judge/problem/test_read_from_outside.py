@@ -312,3 +312,19 @@ def test_what_the_first_call_changes_is_known_from_before_it() -> None:
 
 def test_of_a_module_that_was_not_looked_at_nothing_is_known_to_have_changed() -> None:
     assert AsBuilt().made_since(OfItsFirstCall()) == frozenset()
+
+
+class OfItsSize(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        scale = size**-0.5
+        self.scaled = lambda x: x * scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scaled(x)
+
+
+def test_what_follows_from_the_constructors_sizes_has_not_changed() -> None:
+    built = AsBuilt()
+    built.watching(a_problem(lambda: OfItsSize(64))).build()
+    assert built.made_since(OfItsSize(16)) == frozenset()

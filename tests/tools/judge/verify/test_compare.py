@@ -182,15 +182,14 @@ def test_values_that_differ_are_never_told_with_the_same_text_twice(
 def test_what_rounding_the_steps_explains_is_accepted_where_single_elements_are_held_to_their_own_size():
     right = torch.tensor([[1e4, 0.0], [0.0, 2.0]], dtype=torch.float64)
     spread = torch.tensor([[1e-3, 1e-6], [0.0, 1e-7]])
-    none = Noise(torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64))
     asked = []
 
-    def measure_noise(name, enough=None):
+    def measure_steps(name):
         asked.append(name)
-        return NoiseSources(none, none, spread=spread)
+        return spread
 
     wanted = Expected(
-        right.float(), right, {"output": 1e-12}, moved=right, measure_noise=measure_noise
+        right.float(), right, {"output": 1e-12}, moved=right, measure_steps=measure_steps
     )
     assert code(right.float(), wanted) is None
     assert asked == []
@@ -203,4 +202,4 @@ def test_what_rounding_the_steps_explains_is_accepted_where_single_elements_are_
     result = judged(wrong, wanted)
     assert result.reason.code == "wrong_output"
     assert "[1, 0] is 5e-06 in the place of 0" in result.reason.message
-    assert "first at [1, 0]: got 5e-06, expected 0" in diagnose(result.failure).sentence
+    assert "furthest at [1, 0]: got 5e-06, expected 0" in diagnose(result.failure).sentence

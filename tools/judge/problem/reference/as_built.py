@@ -16,7 +16,10 @@ from kernelagent.tools.judge.problem.reference.guard_walk import Told, told
 
 
 class AsBuilt:
-    """What the first module that is built reaches outside of itself, kept until it is compared."""
+    """What the first module that is built reaches in files and classes, kept until it is compared.
+
+    Later modules may be of other sizes: of what is looked at, none depends on them.
+    """
 
     def __init__(self) -> None:
         self._texts: Mapping[str, str] | None = None
@@ -48,4 +51,6 @@ class AsBuilt:
 
 
 def _is_outside(row: Told) -> bool:
-    return not row.place and not isinstance(row.value, torch.Tensor)
+    """Whether it stands in a file or a class: what closures hold may follow from the constructor's arguments."""
+    of_a_file = isinstance(row.owner, dict) and "__name__" in row.owner
+    return not row.place and (of_a_file or isinstance(row.owner, type))

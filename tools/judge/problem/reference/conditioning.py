@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -211,13 +212,17 @@ def noise_on_demand(
     return measure
 
 
-def formulas_on_demand(
+def steps_on_demand(
     reference: Callable[[Tensors], Any],
     tensors: Tensors,
     oracle64: Any,
     generator: torch.Generator,
+    lowered: Mapping[str, float] | None = None,
 ) -> MeasureSpread:
-    """What `compare.Expected.measure_formulas` wants: drawn when it is first asked, and remembered."""
+    """What `compare.Expected.measure_steps` wants: drawn when it is first asked, and remembered.
+
+    What float32 holds stays as it is: a number exactly on a threshold is on one side of it in every order of sums.
+    """
     exact = dict(leaves(oracle64))
     kept: list[dict[str, torch.Tensor]] = []
 
@@ -225,9 +230,12 @@ def formulas_on_demand(
         if not kept:
             spread: dict[str, torch.Tensor] = {}
             kept.append(spread)
+            steps = partial(
+                RoundedSteps, generator, keeps_whole=True, lowered=lowered, beside_one=True
+            )
             for _ in range(_DRAWS):
                 with contextlib.suppress(*_REFUSED):
-                    with RoundedSteps(generator, beside_one=True):
+                    with steps():
                         answers = reference(tensors)
                     _take_further(spread, answers, exact)
         return kept[0].get(name)

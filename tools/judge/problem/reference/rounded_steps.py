@@ -93,9 +93,7 @@ _BY_PART = frozenset(
     "add sub neg complex clone cat stack where index gather _to_copy zeros_like _conj_physical".split()
 )
 """Of complex numbers: they treat the parts apart, so that each errs by its own size; a product's parts err by the whole's."""
-_BESIDE_ONE = frozenset(
-    "softplus tanh sigmoid erf expm1 log1p elu mish log_sigmoid_forward".split()
-)
+_BESIDE_ONE = frozenset("softplus tanh erf expm1 log1p".split())
 """Functions whose usual formulas add to one, or subtract from it: what is small of them errs by a unit of one there."""
 _WHOLE = frozenset("floor ceil round trunc".split())
 _PERIOD = 65_537
@@ -123,7 +121,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         `keeps_whole`: besides, where it was rounded to a whole number. `units`: so many units for each. `lowered`: by
         the name of an operation, how far its factors are off besides, as `lowered_precision.as_allowed` tells it.
-        `beside_one`: functions as `log(1 + exp(x))` err by a unit of one besides.
+        `beside_one`: functions as `log(1 + exp(x))` err by a unit of one besides, unless their result is whole.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self._keeps_exact = keeps_exact or keeps_whole
@@ -171,10 +169,18 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         for leaf in tree_leaves(result):
             if _is_wide(leaf):
+                beside_one = self._of_one(leaf) if name in self._beside_one else None
                 self._move(leaf)
-                if name in self._beside_one:
-                    leaf.add_(self._unit * self._signs(leaf.shape).to(leaf.device))
+                if beside_one is not None:
+                    leaf.add_(beside_one)
         return result
+
+    def _of_one(self, result: torch.Tensor) -> torch.Tensor:
+        """A unit of one up or down; none where the result is a whole number, as zero: a usual formula has that, too."""
+        parts = torch.view_as_real(result) if result.is_complex() else result
+        moves = parts.isfinite() & (parts != parts.round())
+        moved = torch.where(moves, self._unit * self._signs(parts.shape).to(parts.device), 0.0)
+        return torch.view_as_complex(moved) if result.is_complex() else moved
 
     def _lower(self, name: str, args: Sequence[Any]) -> None:
         """Factors of what is formed in less than float32, in their place: they are copies already."""

@@ -9,8 +9,8 @@ import torch
 
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.conditioning import (
-    formulas_on_demand,
     noise_on_demand,
+    steps_on_demand,
 )
 from kernelagent.tools.judge.problem.reference.near_ties import near_ties_on_demand
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
@@ -41,7 +41,9 @@ def trial_on(
         measure_noise=noise_on_demand(
             reference, tensors, expected.output64, generator, oracle.lowered
         ),
-        measure_formulas=formulas_on_demand(reference, tensors, expected.output64, generator),
+        measure_steps=steps_on_demand(
+            reference, tensors, expected.output64, generator, oracle.lowered
+        ),
         by_slices=probe == "natural",
     )
     state_noise = noise_on_demand(

@@ -60,8 +60,8 @@ class Expected:
     otherwise: OtherAnswers | None = None
     """Asked where a result was refused: other answers that are as right, each as a whole."""
     measure_noise: MeasureNoise | None = None
-    measure_formulas: MeasureSpread | None = None
-    """Asked last where a single element is far off by its own size."""
+    measure_steps: MeasureSpread | None = None
+    """Asked where a single element is far off by its own size."""
     by_slices: bool = False
     """Whether columns far smaller than their neighbours are held to their own size."""
     moved: Any = None
@@ -295,13 +295,8 @@ def _by_single_elements(
     scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
     judge = partial(far_off, got, eager, oracle, moved, scale)
     found = judge()
-    if found is not None and expected.measure_noise is not None:
-        noise = expected.measure_noise(
-            name, lambda so_far: judge(_by_parts(so_far.spread, oracle)) is None
-        )
-        found = judge(_by_parts(noise.spread, oracle))
-    if found is not None and expected.measure_formulas is not None:
-        found = judge(_by_parts(expected.measure_formulas(name), oracle))
+    if found is not None and expected.measure_steps is not None:
+        found = judge(_by_parts(expected.measure_steps(name), oracle))
     if found is None:
         off = _off(name, got, eager, oracle, expected, of_parts=of_parts)
         return replace(result, passed=True, disclosures=(*result.disclosures, *off))
@@ -392,6 +387,12 @@ def _gate_reason(failure: Failure, eager: torch.Tensor) -> Reason:
     if result.nonfinite:
         message = f"{where} is {got:.6g}; the reference has {want:.6g} there"
         return Reason("nonfinite", message, detail)
+    detail |= {
+        "rms_error": result.rms_error,
+        "rms_budget": result.rms_budget,
+        "max_error": result.max_error,
+        "max_budget": result.max_budget,
+    }
     if result.refused is not None:
         message = f"{where} is {got:.6g} in the place of {want:.6g}, further off than rounding explains there"
         return Reason("wrong_output", message, detail)
@@ -400,12 +401,6 @@ def _gate_reason(failure: Failure, eager: torch.Tensor) -> Reason:
         f"{failure.output} is wrong: its error is {over} the budget for {spelt(eager.dtype)}; "
         f"worst at {list(at)}: got {got:.6g}, expected {want:.6g}"
     )
-    detail |= {
-        "rms_error": result.rms_error,
-        "rms_budget": result.rms_budget,
-        "max_error": result.max_error,
-        "max_budget": result.max_budget,
-    }
     return Reason("wrong_output", message, detail)
 
 

@@ -59,7 +59,7 @@ class MeasureNoise(Protocol):
 
 
 MeasureSpread = Callable[[str], torch.Tensor | None]
-"""By output's name: how far each element is moved, where functions err as their usual formulas do."""
+"""By output's name: how far rounding each step moves each element, where functions err as their usual formulas do."""
 
 
 def block_length(shape: Sequence[int]) -> int:

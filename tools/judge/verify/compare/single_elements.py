@@ -25,7 +25,7 @@ _ROUNDINGS = 1000.0
 """How many times what rounding the inputs does; a sum of many terms in another order loses hundreds."""
 ROUNDINGS_OF_HALVES = 32.0
 """The same where the inputs are known to three digits, and sums are in float32 all the same."""
-_STEPS = 32.0
+_STEPS = 16.0
 """How many times what rounding every step moved an element by, at most, in a few draws."""
 TOLD_OF_HALVES = 4.0
 """The same of inputs in 16 bits, which all have exactly, for what is told: a kernel rounds what it makes of them a few times."""
@@ -76,7 +76,9 @@ def far_off(
     """
     least = torch.tensor(_OF_NATURAL * natural_rms, dtype=torch.float64)
     if steps is not None:
-        least = least.maximum(_STEPS * steps.to(least).nan_to_num(0.0, 0.0, 0.0))
+        # Beyond the range of float32 nothing is known.
+        known_steps = torch.where(steps < torch.finfo(steps.dtype).max, steps, 0.0)
+        least = least.maximum(_STEPS * known_steps.to(least))
     over = _over(candidate, eager, oracle64, moved, least, _OF_ITSELF)
     place = _furthest(over)
     return None if place is None else FarOff(place, (over > 1).reshape(oracle64.shape))

@@ -62,7 +62,7 @@ def diagnose(
     close = _tolerance(candidate, failure.gate)
     wrong = _wrong_elements(failure, close)
     count, total = int(wrong.sum()), wrong.numel()
-    at = _first(wrong)
+    which, at = _shown_element(failure, wrong)
     got, want = candidate[at].item(), expected[at].item()
     detail: dict[str, Any] = {
         "output": failure.output,
@@ -77,14 +77,14 @@ def diagnose(
         detail["only_on"] = only_on
     if result is not None:
         detail |= {"pattern": result.pattern, **result.detail}
-    sentence = _sentence(failure.output, at, (got, want), (count, total), result, only_on)
+    element = f"{which} at {list(at)}: got {_shown(got)}, expected {_shown(want)}"
+    sentence = _sentence(failure.output, element, (count, total), result, only_on)
     return Diagnosis(sentence, detail)
 
 
 def _sentence(
     name: str,
-    at: tuple[int, ...],
-    values: tuple[Any, Any],
+    element: str,
     wrong: tuple[int, int],
     outcome: Found | None,
     only_on: str | None,
@@ -93,8 +93,7 @@ def _sentence(
     share = f"{count / total:.1%}" if count / total >= 0.001 else f"{count}"
     fact = f"{name} is wrong in {share} of {total} elements"
     where = f", on {only_on} only" if only_on is not None else ""
-    first = f"first at {list(at)}: got {_shown(values[0])}, expected {_shown(values[1])}"
-    return f"{fact}{where}; {outcome.words}; {first}" if outcome else f"{fact}{where}; {first}"
+    return f"{fact}{where}; {outcome.words}; {element}" if outcome else f"{fact}{where}; {element}"
 
 
 def _tolerance(candidate: torch.Tensor, result: GateResult | None) -> Close:
@@ -137,6 +136,13 @@ def _furthest(candidate: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     """For an output whose elements each pass but whose RMS does not: elements with at least half the largest error."""
     error = (wide(candidate) - wide(expected)).abs().nan_to_num(posinf=torch.inf)
     return error >= error.amax() / 2
+
+
+def _shown_element(failure: Failure, wrong: torch.Tensor) -> tuple[str, tuple[int, ...]]:
+    """The first that is wrong, or the furthest, where elements were refused each by itself; and which of the two."""
+    if failure.gate is not None and failure.gate.refused is not None:
+        return "furthest", failure.gate.worst_index or ()
+    return "first", _first(wrong)
 
 
 def _first(wrong: torch.Tensor) -> tuple[int, ...]:
