@@ -93,15 +93,13 @@ def _leaves(kind: type, given: Arguments, less: Arguments) -> Iterator[_Leaf]:
 
 def _parts(text: str, full: Any, small: Any) -> Iterator[_Leaf]:
     if isinstance(full, list | tuple):
-        if (
-            not any(isinstance(part, list | tuple) for part in full)
-            and is_plain(full)
-            and full == small
-        ):
+        nested = any(isinstance(part, list | tuple) for part in full)
+        if not nested and is_plain(full) and full == small:
             if full:
                 yield _Leaf(f"tuple({text})", tuple(full), tuple(small))
             return
-        yield _Leaf(f"len({text})", len(full), len(small))
+        if nested:
+            yield _Leaf(f"len({text})", len(full), len(small))
         for at, pair in enumerate(zip(full, small, strict=True)):
             yield from _parts(f"{text}[{at}]", *pair)
     elif is_plain(full):
