@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.commit import head_of
 from benchmarks.policy_plans import first_written
-from benchmarks.real_writer_problems import PROBLEMS, Asked
+from benchmarks.real_writer_problems import Asked, wanted
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.problem import ProblemSpec
@@ -61,13 +61,11 @@ def main() -> None:
     parser.add_argument("--here", help="one problem in this process, as a line of JSON")
     options = parser.parse_args()
     if options.here:
-        (asked,) = (item for item in PROBLEMS if item.name == options.here)
+        (asked,) = wanted([options.here])
         print(json.dumps(asdict(checked(asked, options.kernelbench))))
         return
     rows = []
-    for asked in PROBLEMS:
-        if asked.name not in (options.only or [asked.name]):
-            continue
+    for asked in wanted(options.only):
         rows.append(_in_a_process(asked, options.kernelbench))
         print(_row(rows[-1]), flush=True)
     if not options.only:

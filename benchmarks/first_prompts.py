@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.commit import head_of
-from benchmarks.real_writer_problems import PROBLEMS, Asked
+from benchmarks.real_writer_problems import Asked, wanted
 
 _PAGE = Path(__file__).parent / "results" / "first_prompts.md"
 _ASKED_S = 10.0
@@ -47,9 +47,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="names of problems; writes nothing")
     options = parser.parse_args()
     prompts = []
-    for asked in PROBLEMS:
-        if asked.name not in (options.only or [asked.name]):
-            continue
+    for asked in wanted(options.only):
         prompts.append(asked_for(asked, options.kernelbench))
         print(_row(prompts[-1]), flush=True)
     if not options.only:

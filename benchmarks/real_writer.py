@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks import kept_rows
 from benchmarks.commit import head_of
-from benchmarks.real_writer_problems import PROBLEMS, Asked
+from benchmarks.real_writer_problems import Asked, wanted
 from benchmarks.real_writer_table import Row, page
 from kernelagent.domain.better import ratio_interval, standing
 from kernelagent.domain.events import Evaluated, ReplyReceived, RunFinished, ToolCalled, TurnVoid
@@ -163,9 +163,9 @@ def main(words: Sequence[str] | None = None) -> None:
         return
     arm = ARMS[given.arm]
     there = {(row.arm, row.problem) for row in kept()}
-    for asked in PROBLEMS:
+    for asked in wanted(given.only):
         late = given.until and time.strftime("%H:%M") >= given.until
-        if late or (given.only and asked.name not in given.only):
+        if late:
             continue
         if (arm.name, asked.name) in there:
             continue

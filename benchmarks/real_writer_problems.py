@@ -6,6 +6,7 @@ Those that stand first were begun first, so that a study that is cut off has the
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,3 +65,8 @@ PROBLEMS = (
     Asked("gpt2_mlp", "block of a model", block="GPT2MLP"),
     Asked("lstm", "recurrence", "level3/35"),
 )
+
+
+def wanted(names: Collection[str]) -> Iterator[Asked]:
+    """Those of these names, in order; all where none is named."""
+    return (asked for asked in PROBLEMS if not names or asked.name in names)

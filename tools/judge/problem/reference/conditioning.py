@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from typing import Any
 
 import torch
@@ -224,23 +224,18 @@ def steps_on_demand(
     What float32 holds stays as it is: a number exactly on a threshold is on one side of it in every order of sums.
     """
     exact = dict(leaves(oracle64))
-    kept: list[dict[str, torch.Tensor]] = []
 
-    def measure(name: str) -> torch.Tensor | None:
-        if not kept:
-            spread: dict[str, torch.Tensor] = {}
-            kept.append(spread)
-            steps = partial(
-                RoundedSteps, generator, keeps_whole=True, lowered=lowered, beside_one=True
-            )
-            for _ in range(_DRAWS):
-                with contextlib.suppress(*_REFUSED):
-                    with steps():
-                        answers = reference(tensors)
-                    _take_further(spread, answers, exact)
-        return kept[0].get(name)
+    @cache
+    def drawn() -> dict[str, torch.Tensor]:
+        spread: dict[str, torch.Tensor] = {}
+        for _ in range(_DRAWS):
+            with contextlib.suppress(*_REFUSED):
+                with RoundedSteps(generator, keeps_whole=True, lowered=lowered, beside_one=True):
+                    answers = reference(tensors)
+                _take_further(spread, answers, exact)
+        return spread
 
-    return measure
+    return lambda name: drawn().get(name)
 
 
 def longest_sum(tensors: Tensors, outputs: Any) -> int:
