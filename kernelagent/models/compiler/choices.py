@@ -19,6 +19,10 @@ _FULL = 264
 """Programs that keep every multiprocessor of a large GPU busy."""
 
 
+PRECEDES = "what precedes "
+"""How the key of a choice begins that is no site's: whether tiles do what a launch before them did."""
+
+
 @dataclass(frozen=True)
 class Config:
     """One kernel's launch parameters."""

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from kernelagent.domain.evaluation import Evaluation, KernelFacts, Reason
-from kernelagent.models.compiler.choices import Alternative, Choice, Config, power_of_two
+from kernelagent.models.compiler.choices import (
+    PRECEDES,
+    Alternative,
+    Choice,
+    Config,
+    power_of_two,
+)
 
 _MOST_BLOCK, _LEAST_BLOCK = 8192, 16
 _MOST_ROWS = 64
@@ -181,17 +187,23 @@ def _other_templates(base: Attempt, code: str, message: str) -> Iterator[Hypothe
         if taken:
             yield Hypothesis(
                 replace(base.choice, sites={**base.choice.sites, key: False}),
-                f"{message}; {key} is left to torch's library, in case that was why.",
+                f"{message}; {key} is left to {_other_way(key)}, in case that was why.",
             )
 
 
 def _other_sites(base: Attempt) -> Iterator[Hypothesis]:
     for key, taken in base.sites.items():
-        words = "torch's library does" if taken else "a kernel of ours does"
+        ours = "its own tiles do" if PRECEDES in key else "a kernel of ours does"
+        words = f"{_other_way(key)} does" if taken else ours
         yield Hypothesis(
             replace(base.choice, sites={**base.choice.sites, key: not taken}),
             f"The estimates of both ways are uncertain: {words} {key}, and the judge compares.",
         )
+
+
+def _other_way(key: str) -> str:
+    """Who does it, where no template's tile does."""
+    return "a kernel of its own" if PRECEDES in key else "torch's library"
 
 
 def _area(config: Config) -> int:

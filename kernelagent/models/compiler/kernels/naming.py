@@ -18,6 +18,7 @@ _PHRASES: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"nll", "loss"}), "nll_loss"),
     (frozenset({"masked", "fill"}), "mask"),
     (frozenset({"threshold", "backward"}), "relu"),
+    (frozenset({"statistics"}), "statistics"),
 )
 _SILENT = frozenset(
     """to copy where scalar tensor unsqueeze squeeze expand view clone split bitwise not forward

@@ -110,19 +110,28 @@ def state_lines(module: torch.nn.Module, shapes: Shapes = NO_SHAPES) -> list[str
                 )
             owner = step
         if id(tensor) in seen:
-            lines.append(f"{owner}.{name} = {seen[id(tensor)]}")
+            lines.append(_assigned(owner, name, seen[id(tensor)]))
             continue
-        seen[id(tensor)] = f"{owner}.{name}"
+        seen[id(tensor)] = (
+            f"{owner}.{name}" if name.isidentifier() else f'{owner}.get_parameter("{name}")'
+        )
         shape = tuple_of(shapes[path]) if path in shapes else str(tuple(tensor.shape))
         empty = f"torch.empty({shape}, dtype={tensor.dtype})"
         if path in parameters:
             frozen = "" if tensor.requires_grad else ", requires_grad=False"
-            lines.append(f"{owner}.{name} = nn.Parameter({empty}{frozen})")
+            lines.append(_assigned(owner, name, f"nn.Parameter({empty}{frozen})"))
         elif path in module.state_dict():
             lines.append(f'{owner}.register_buffer("{name}", {empty})')
         else:
             lines.append(f'{owner}.register_buffer("{name}", {_literal(tensor)}, persistent=False)')
     return lines
+
+
+def _assigned(owner: str, name: str, parameter: str) -> str:
+    """A parameter's line; in a `nn.ParameterList` it has a number for a name."""
+    if name.isidentifier():
+        return f"{owner}.{name} = {parameter}"
+    return f'{owner}.register_parameter("{name}", {parameter})'
 
 
 def tuple_of(parts: Sequence[str]) -> str:

@@ -54,6 +54,8 @@ def host_names(captured: Captured, program: Program) -> dict[str, str]:
             source = aliases.get(name)
             if source is not None and source in hosts:
                 hosts.setdefault(name, hosts[source])
+            elif name not in hosts and not name.startswith("buf") and isinstance(step, Allocate):
+                hosts[name] = unique(name, hosts.values())
             elif name not in hosts:
                 hosts[name] = "scratch" if count == 0 else f"scratch_{count + 1}"
                 count += 1

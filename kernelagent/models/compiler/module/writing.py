@@ -53,6 +53,7 @@ from kernelagent.models.compiler.program.program import (
 )
 from kernelagent.models.compiler.templates import Context, Site, sites_of
 from kernelagent.models.compiler.templates.layouts import apart, unneeded
+from kernelagent.models.compiler.templates.matmul.row_statistics import with_row_statistics
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 
@@ -188,7 +189,9 @@ class Writer(KernelWriter):
         return folded("\n".join([*head, *(f"    {line}" for line in body)]))
 
     def _body(self, captured: Captured) -> list[str]:
-        program = parse_program(captured.source, self._what)
+        program = with_row_statistics(
+            self._context(captured, parse_program(captured.source, self._what), "")
+        )
         hosts = host_names(captured, program)
         return [
             *(raising("self.training", _EVAL_ONLY) if self._refused else []),
@@ -203,11 +206,9 @@ class Writer(KernelWriter):
     ) -> list[str]:
         """The steps of a program; `part`: which program of the candidate it is, where there are several."""
         lines = limit_lines(captured, program, hosts)
-        full, small = (
-            sizes_of(program, symbols, self._what)
-            for symbols in (captured.sizes.full, captured.sizes.small)
-        )
-        sites = self._used(Context(captured, program, (full, small), self._gpu, self._what), part)
+        context = self._context(captured, program, part)
+        full, small = context.sizes
+        sites = self._used(context, part)
         starts = {site.at: site for site in sites}
         gone = unneeded(captured, program, sites)
         known = whole_tensors(captured, program, hosts)
@@ -235,6 +236,19 @@ class Writer(KernelWriter):
         lines = without_unread_sizes(lines, named, returned)
         sizes = {hosts[symbol] for symbol in captured.sizes.full if symbol in hosts} | named
         return named_once(lines, {name for name in sizes if name.isidentifier()}, hosts.values())
+
+    def _context(self, captured: Captured, program: Program, part: str) -> Context:
+        """What templates may look at; `part`: which program it is, where there are several."""
+        full, small = (
+            sizes_of(program, symbols, self._what)
+            for symbols in (captured.sizes.full, captured.sizes.small)
+        )
+        chosen = {
+            key.removeprefix(part): taken
+            for key, taken in self._choice.sites.items()
+            if key.startswith(part)
+        }
+        return Context(captured, program, (full, small), self._gpu, self._what, chosen)
 
     def _steps(self, pairs: Mapping[bool, Pair], of: str) -> list[str]:
         """The body of a method that is trained: it calls a function of autograd, one for each flag."""
@@ -273,6 +287,8 @@ class Writer(KernelWriter):
             if site.has_library_form:
                 wanted = self._choice.sites.get(key, site.pays or alone)
                 self._sites[key] = wanted
+            if wanted:
+                self._sites |= {f"{part}{key}": inside for key, inside in site.options.items()}
             self._remarks.append(_remark_on(site, wanted=wanted))
             used += [site] if wanted else []
         return used

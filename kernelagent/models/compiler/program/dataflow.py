@@ -52,11 +52,14 @@ def target_of(statement: ast.stmt) -> str | None:
     return None
 
 
-def without_unread(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """The body less the assignments whose name is read nowhere; again, until nothing changes."""
-    statements = list(body)
+def without_unread(body: Sequence[ast.stmt], results: Iterable[str] = ()) -> list[ast.stmt]:
+    """The body less the assignments whose name is read nowhere; again, until nothing changes.
+
+    `results`: names that are read by what follows.
+    """
+    statements, wanted = list(body), Counter(results)
     while True:
-        read = _reads(statements)
+        read = _reads(statements) + wanted
         kept = _kept(statements, read)
         if sum(1 for _ in _walk(kept)) == sum(1 for _ in _walk(statements)):
             return kept

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Protocol
 
@@ -33,6 +33,8 @@ class Context:
     gpu: DeviceCeilings
     what: str
     """The module's class, for messages."""
+    chosen: Mapping[str, bool] = field(default_factory=dict)
+    """What is to be otherwise than a site has it: see `Site.options`."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,11 @@ class Site(Protocol):
     @property
     def pays(self) -> bool:
         """By estimate it takes no longer than what it replaces."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, bool]:
+        """What it does in one of two ways, by key: whether in its own tiles."""
         ...
 
     @property

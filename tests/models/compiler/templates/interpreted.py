@@ -58,7 +58,7 @@ class Launched:
         self._kernel = kernel
 
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
-        def launch(*args: Any, num_warps: int, num_stages: int, **blocks: int) -> None:
+        def launch(*args: Any, num_warps: int = 4, num_stages: int = 1, **blocks: int) -> None:
             names = self._kernel.arg_names
             named = {**dict(zip(names, args, strict=False)), **blocks}
             tensors = {n: v for n, v in named.items() if isinstance(v, torch.Tensor)}

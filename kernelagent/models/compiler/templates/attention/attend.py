@@ -6,7 +6,7 @@ left to them unless a turn asks otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.refusal import AttentionUnknown
@@ -101,6 +101,10 @@ class AttentionSite:
     @property
     def has_library_form(self) -> bool:
         return not self.attention.keeps_rows
+
+    @property
+    def options(self) -> Mapping[str, bool]:
+        return {}
 
     @property
     def words(self) -> str:

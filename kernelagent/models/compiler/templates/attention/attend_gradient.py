@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.refusal import AttentionUnknown
@@ -85,6 +85,10 @@ class GradientSite:
     @property
     def has_library_form(self) -> bool:
         return False
+
+    @property
+    def options(self) -> Mapping[str, bool]:
+        return {}
 
     @property
     def words(self) -> str:

@@ -117,6 +117,10 @@ class ConvolutionSite:
         return True
 
     @property
+    def options(self) -> Mapping[str, bool]:
+        return {}
+
+    @property
     def words(self) -> str:
         conv, s = self.conv, self.conv.sizes
         window = " × ".join(map(str, conv.window))

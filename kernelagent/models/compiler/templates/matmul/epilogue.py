@@ -43,10 +43,16 @@ class Epilogue:
     uses_libdevice: bool
 
 
-def epilogue_of(context: Context, layouts: Layouts, product: Tiled) -> Epilogue | None:
-    """The first launch that reads the product, where a tile of it can do what the launch does."""
+def epilogue_of(
+    context: Context, layouts: Layouts, product: Tiled, also: frozenset[str] = frozenset()
+) -> Epilogue | None:
+    """The first launch that reads the product, where a tile of it can do what the launch does.
+
+    `also`: storages that tiles read beside the product's operands.
+    """
     program, what = context.program, context.what
-    reader = _only_reader(program, layouts, product) if product.contiguous else None
+    needed = {operand.storage for operand in product.operands} | also
+    reader = _only_reader(program, layouts, product, needed) if product.contiguous else None
     if reader is None:
         return None
     at, step = reader
@@ -60,7 +66,7 @@ def epilogue_of(context: Context, layouts: Layouts, product: Tiled) -> Epilogue 
     layout = layouts.of(arguments[pointers[0]])
     if len(pointers) != 1 or layout is None or not layout.starts_at_zero:
         return None
-    if layouts.written(program, step) & {operand.storage for operand in product.operands}:
+    if layouts.written(program, step) & needed:
         # Other tiles still read what this one would overwrite.
         return None
     try:
@@ -113,10 +119,11 @@ def _place(
     return Place(product, pointer, row_wise, (full, small))
 
 
-def _only_reader(program: Program, layouts: Layouts, product: Tiled) -> tuple[int, Launch] | None:
-    """The launch that alone reads the product, if no step before it changes the product's operands."""
+def _only_reader(
+    program: Program, layouts: Layouts, product: Tiled, needed: set[str]
+) -> tuple[int, Launch] | None:
+    """The launch that alone reads the product, if no step before it changes what its tiles read."""
     storage = product.out.storage
-    operands = {operand.storage for operand in product.operands}
     reader: tuple[int, Launch] | None = None
     for at, node in mentioned(program):
         if at <= product.at or storage not in layouts.storages(node):
@@ -126,7 +133,7 @@ def _only_reader(program: Program, layouts: Layouts, product: Tiled) -> tuple[in
             continue
         if reader is None:
             between = program.steps[product.at + 1 : at]
-            disturbed = any(layouts.written(program, s) & operands for s in between)
+            disturbed = any(layouts.written(program, s) & needed for s in between)
             if not isinstance(step, Launch) or disturbed:
                 return None
             reader = at, step

@@ -1,4 +1,4 @@
-"""Matrix products, single and batched, with what follows them: the template's matching and its host side.
+"""Matrix products, single and batched, with what precedes and follows them: the template's matching and its host side.
 
 `tile_source` prints the kernels. A product that torch's library is estimated to do faster, with
 whatever must follow it, is left to the library unless a turn asks otherwise.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kernelagent.models.compiler.choices import PRECEDES
 from kernelagent.models.compiler.kernels.naming import kernel_name, label, unique
 from kernelagent.models.compiler.templates import Context, Namer, Printed, Site, at_most
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue, epilogue_of
+from kernelagent.models.compiler.templates.matmul.factor_source import FactorSource
 from kernelagent.models.compiler.templates.matmul.pricing import (
     NEARLY,
     Priced,
+    filling_us,
     how_multiplied,
     library_us,
     offered,
@@ -24,10 +27,25 @@ from kernelagent.models.compiler.templates.matmul.pricing import (
     ranked,
     round_trip_us,
 )
-from kernelagent.models.compiler.templates.matmul.products import Operand, Product, products
-from kernelagent.models.compiler.templates.matmul.tile_source import Source, Stride, parts_source
+from kernelagent.models.compiler.templates.matmul.products import (
+    ROLES,
+    Operand,
+    Product,
+    Role,
+    products,
+)
+from kernelagent.models.compiler.templates.matmul.prologue import (
+    Prologue,
+    operand_of,
+    prologue_of,
+)
+from kernelagent.models.compiler.templates.matmul.tile_source import (
+    RESERVED,
+    Source,
+    Stride,
+    parts_source,
+)
 from kernelagent.tools.calls.float32_precision import matmul_precision
-from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 KIND = "product"
 _ADDRESSED = 1 << 31
@@ -43,34 +61,85 @@ class Products:
         taken: set[int] = set()
         every = products(context.program, layouts, context.sizes, context.what)
         for number, product in enumerate(every):
-            end = epilogue_of(context, layouts, product)
-            if end is not None and end.at in taken:
-                end = None
-            site = _site(number, product, end, layouts, context.gpu)
+            site = site_of(context, layouts, number, product, frozenset(taken))
             taken |= site.steps
             yield site
 
 
-def _site(
+def site_of(
+    context: Context,
+    layouts: Layouts,
     number: int,
     product: Product,
-    end: Epilogue | None,
-    layouts: Layouts,
-    gpu: DeviceCeilings,
+    taken: frozenset[int] = frozenset(),
 ) -> ProductSite:
-    asked = matmul_precision()
+    """One product with what precedes and follows it, less the steps that are taken."""
+    key = f"{PRECEDES}{KIND} {number}"
+    found = (prologue_of(context, layouts, product, role) for role in ROLES)
+    before = tuple(p for p in found if p is not None and p.at not in taken)
+    alone = _planned(context, layouts, product, (), taken)
+    if not before:
+        return _site(context, number, product, alone, {}, layouts)
+    filled = replace(product, fillings={p.role: p.filling for p in before})
+    fused = _planned(context, layouts, filled, before, taken)
+    saved = sum(filling_us(filled, p.role, context.gpu) for p in before)
+    if alone.end is not None and fused.end is None:
+        # What follows would be written over what the tiles read.
+        return _site(context, number, product, alone, {}, layouts)
+    inside = context.chosen.get(key, fused.first.us * NEARLY <= alone.first.us + saved)
+    plan, own = (fused, filled) if inside else (alone, product)
+    return _site(context, number, own, plan, {key: inside}, layouts, saved if inside else 0.0)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a product's tiles do beside it, and the configurations for that by estimate."""
+
+    before: tuple[Prologue, ...]
+    end: Epilogue | None
+    first: Priced
+    priced: tuple[Priced, ...]
+
+
+def _planned(
+    context: Context,
+    layouts: Layouts,
+    product: Product,
+    before: tuple[Prologue, ...],
+    taken: frozenset[int],
+) -> _Plan:
+    also = frozenset[str]().union(*(prologue.storages for prologue in before))
+    end = epilogue_of(context, layouts, product, also)
+    if end is not None and end.at in taken:
+        end = None
     held = None if end is None else end.held
     priced = [
         item
-        for precision in precisions(product.left.dtype, asked)
-        for item in ranked(product, precision, held, gpu)
+        for precision in precisions(product.left.dtype, matmul_precision())
+        for item in ranked(product, precision, held, context.gpu)
     ]
     usual = min(priced, key=lambda item: item.us)
     first = next(item for item in priced if item.us <= usual.us * NEARLY)
-    theirs = library_us(product, gpu, rounds=asked != "highest")
-    saved = round_trip_us(product, gpu) if end is not None else 0.0
+    return _Plan(before, end, first, tuple(priced))
+
+
+def _site(
+    context: Context,
+    number: int,
+    product: Product,
+    plan: _Plan,
+    options: Mapping[str, bool],
+    layouts: Layouts,
+    saved_us: float = 0.0,
+) -> ProductSite:
+    """`saved_us`: of the launches before it."""
+    gpu, end = context.gpu, plan.end
+    theirs = library_us(product, gpu, rounds=matmul_precision() != "highest") + saved_us
+    theirs += round_trip_us(product, gpu) if end is not None else 0.0
     reached = frozenset[str]() if end is None else layouts.storages(_tuple_of(end.tensors))
-    return ProductSite(number, product, end, first, tuple(priced), theirs + saved, reached)
+    return ProductSite(
+        number, product, end, plan.first, plan.priced, theirs, reached, plan.before, options
+    )
 
 
 def _tuple_of(tensors: Mapping[str, ast.expr]) -> ast.expr:
@@ -87,9 +156,11 @@ class ProductSite:
     first: Priced
     priced: tuple[Priced, ...]
     library_us: float
-    """Of torch's product and of the round trip that an epilogue saves."""
+    """Of torch's product, of the round trip that an epilogue saves, and of the launches that prologues save."""
     reached: frozenset[str]
     """Storages that the epilogue reads or writes."""
+    before: tuple[Prologue, ...]
+    options: Mapping[str, bool]
 
     @property
     def key(self) -> str:
@@ -101,7 +172,7 @@ class ProductSite:
 
     @property
     def steps(self) -> frozenset[int]:
-        return frozenset({self.product.at, self.at})
+        return frozenset({self.product.at, self.at, *(prologue.at for prologue in self.before)})
 
     @property
     def begins(self) -> int:
@@ -112,9 +183,11 @@ class ProductSite:
 
     @property
     def tensors(self) -> frozenset[str]:
-        own = {operand.storage for operand in self.product.operands}
+        computed = {operand_of(self.product, prologue.role).storage for prologue in self.before}
+        own = {operand.storage for operand in self.product.operands} - computed
         out = {self.product.out.storage} if self.end is None else set()
-        return frozenset(own | out | self.reached)
+        read = frozenset[str]().union(*(prologue.storages for prologue in self.before))
+        return frozenset(own | out | self.reached | read)
 
     @property
     def pays(self) -> bool:
@@ -131,9 +204,11 @@ class ProductSite:
         how = how_multiplied(self.first.config.precision, _ROUNDED_BY)
         if 1 in (d.rows, d.cols):
             how = "as sums of products, because one side is a vector"
-        with_end = "with what follows it " if self.end is not None else ""
+        beside = ["with what precedes it"] if self.before else []
+        beside += ["with what follows it"] if self.end is not None else []
+        around = "".join(f"{words} " for words in [" and ".join(beside)] if words)
         return (
-            f"the product {batch}{d.rows} × {d.inner} × {d.cols} {with_end}{how} "
+            f"the product {batch}{d.rows} × {d.inner} × {d.cols} {around}{how} "
             f"(estimate: {self.first.us:.0f} µs; torch's library: {self.library_us:.0f} µs)"
         )
 
@@ -143,10 +218,11 @@ class ProductSite:
         words = [] if end is None else [kernel_name(end.kernel, ())]
         if end is None and product.addend is not None:
             words = ["bias"] if _is_bias(product.addend) else ["add"]
-        wanted = "_".join([stem, *words])
+        first = [_before(prologue) for prologue in self.before]
+        wanted = "_".join([*first, stem, *words])
         names = self._pointers(namer)
         strides = self._strides(namer, names)
-        plan = Source(product, end, names, strides, self._is_wide())
+        plan = Source(product, end, names, strides, self._is_wide(), self._computed(namer, names))
         name = namer.kernel(plan.identity(self.first.config), wanted)
         config = namer.chosen(name) or self.first.config
         alternatives = offered(self.priced, self.first, config, name)
@@ -160,14 +236,38 @@ class ProductSite:
             config,
             KIND,
             alternatives,
-            end is not None and end.uses_libdevice,
+            any(prologue.uses_libdevice for prologue in self.before)
+            or (end is not None and end.uses_libdevice),
         )
+
+    def _computed(self, namer: Namer, names: Mapping[str, str]) -> dict[Role, FactorSource]:
+        """The factors that its tiles compute, in the kernel's names."""
+        result: dict[Role, FactorSource] = {}
+        pointers, variables = set(names.values()), set(names.values())
+        for prologue in self.before:
+            given: dict[str, str] = {}
+            for parameter, node in prologue.tensors.items():
+                given[parameter] = unique(label(namer.host(node)), pointers)
+                pointers.add(given[parameter])
+            source = FactorSource(
+                prologue,
+                names[prologue.role],
+                operand_of(self.product, prologue.role).dtype,
+                given,
+                self.product.batch is not None,
+                RESERVED | variables,
+            )
+            result[prologue.role] = source
+            variables |= set(source.locals)
+        return result
 
     def _pointers(self, namer: Namer) -> dict[str, str]:
         """Kernel parameters of the tensors, by role or by the epilogue's own parameter."""
         product = self.product
+        computed = {prologue.role for prologue in self.before}
         linear = product.right.given == "parameter"
         names = {"left": "x" if linear else "a", "right": "weight" if linear else "b"}
+        names |= {role: role for role in computed}
         if product.addend is not None:
             names["addend"] = "bias" if _is_bias(product.addend) else "addend"
         if self.end is None:
@@ -193,6 +293,8 @@ class ProductSite:
             operand: Operand | None = getattr(product, role)
             if operand is None or (role == "out" and self.end is not None):
                 continue
+            if any(prologue.role == role for prologue in self.before):
+                continue
             texts = [namer.host(node) for node in (operand.batch, operand.rows, operand.cols)]
             strides[role] = Stride.of(names[role], texts, known)
         return strides
@@ -209,6 +311,11 @@ class ProductSite:
         d = self.product.full
         most = max(d.rows * d.inner, d.inner * d.cols, d.rows * d.cols) * d.batch
         return most >= _ADDRESSED
+
+
+def _before(prologue: Prologue) -> str:
+    name = kernel_name(prologue.kernel, ())
+    return "cast" if name == "copy" else name
 
 
 def _is_bias(addend: Operand) -> bool:

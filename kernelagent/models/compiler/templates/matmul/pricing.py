@@ -10,9 +10,17 @@ from dataclasses import dataclass
 
 from kernelagent.domain.tables.dtypes import FLOATS
 from kernelagent.models.compiler.choices import Alternative, Config, power_of_two
-from kernelagent.models.compiler.templates.matmul.products import Dims, Product, Tiled
+from kernelagent.models.compiler.templates.matmul.products import (
+    ROLES,
+    Dims,
+    Operand,
+    Product,
+    Role,
+    Tiled,
+)
 from kernelagent.tools.estimates.library import library_for
-from kernelagent.tools.estimates.operations import Operand, Operation
+from kernelagent.tools.estimates.operations import Operand as Moved
+from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost.cost import estimate_launch
@@ -170,8 +178,8 @@ def library_us(product: Product, gpu: DeviceCeilings, rounds: bool) -> float:
         "bmm" if product.batch is not None else "mm",
         "matmul",
         product.left.dtype.removeprefix("torch."),
-        (Operand(0, size * reads, reads),),
-        (Operand(1, size * _elements(dims), _elements(dims)),),
+        (Moved(0, size * reads, reads),),
+        (Moved(1, size * _elements(dims), _elements(dims)),),
         dims.flops,
         {"m": dims.rows, "n": dims.cols, "k": dims.inner, "batch": dims.batch},
     )
@@ -242,14 +250,14 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     """What the launch moves and computes, edges of tiles included."""
     dims, blocks = product.full, config.blocks
     down, across = _tiles(product, config)
-    size = SIZES[product.left.dtype]
-    loads = size * dims.batch * dims.inner * (dims.rows * across + dims.cols * down)
+    left, right = (_loaded(product, role) for role in ROLES)
+    loads = dims.batch * dims.inner * (left * dims.rows * across + right * dims.cols * down)
     stores = _elements(dims) * (
         SIZES[product.out.dtype] if blocks["SPLIT_K"] == 1 else 4 * blocks["SPLIT_K"]
     )
-    distinct = size * dims.batch * dims.inner * (dims.rows + dims.cols)
+    distinct = dims.batch * dims.inner * (left * dims.rows + right * dims.cols)
     # Programs of a group share rows; the other operand is read again by each group that does not find it in L2.
-    panel = size * dims.inner * dims.cols * dims.batch
+    panel = right * dims.inner * dims.cols * dims.batch
     groups = 1 if panel < gpu.l2_bytes / 2 else max(1, down // blocks["GROUP_M"])
     from_dram = min(loads, distinct + panel * (groups - 1))
     computed = dims.flops
@@ -260,6 +268,12 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     kind = KINDS.get(product.left.dtype) or {EXACT: "fp32"}.get(str(config.precision))
     dot = {kind or str(config.precision): computed}
     tiles = dims.batch * down * across * -(-dims.inner // blocks["BLOCK_K"])
+    taken = {"left": dims.rows * across, "right": dims.cols * down}
+    filled = [
+        (dims.batch * dims.inner * taken[role], filling)
+        for role, filling in product.fillings.items()
+    ]
+    operations = sum(times * filling.operations for times, filling in filled)
     return launch_traffic(
         programs=_programs(product, config),
         requested=loads,
@@ -267,10 +281,34 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
         distinct=distinct,
         from_dram=from_dram,
         stored=stores,
-        fp_operations=computed if plain else 0,
+        fp_operations=operations + (computed if plain else 0),
+        special_operations=sum(times * filling.special for times, filling in filled),
         dot_flops={} if plain else dot,
         split_slots=0 if plain else tiles * split_slots(config),
     )
+
+
+def _loaded(product: Product, role: Role) -> int:
+    """Bytes that are read for each element of a factor."""
+    filling = product.fillings.get(role)
+    return SIZES[product.left.dtype] if filling is None else filling.loaded
+
+
+def stored_us(operand: Operand, product: Product, gpu: DeviceCeilings) -> float:
+    """Of writing a factor to memory."""
+    dims = product.full
+    side = dims.rows if operand is product.left else dims.cols
+    written = dims.batch * dims.inner * side * SIZES[operand.dtype]
+    return 1e6 * written / (gpu.dram_bytes_per_s * gpu.dram_efficiency)
+
+
+def filling_us(product: Product, role: Role, gpu: DeviceCeilings) -> float:
+    """Of a kernel of its own that writes a factor: what its tiles save that compute it themselves."""
+    dims, filling = product.full, product.fillings[role]
+    side = dims.rows if role == "left" else dims.cols
+    elements = dims.batch * dims.inner * side
+    moved = elements * (filling.loaded + SIZES[product.left.dtype])
+    return gpu.launch_us + 1e6 * moved / (gpu.dram_bytes_per_s * gpu.dram_efficiency)
 
 
 def launch_traffic(
@@ -282,6 +320,7 @@ def launch_traffic(
     from_dram: int,
     stored: int,
     fp_operations: int = 0,
+    special_operations: int = 0,
     dot_flops: Mapping[str, int] | None = None,
     split_slots: int = 0,
 ) -> TrafficFacts:
@@ -305,7 +344,7 @@ def launch_traffic(
         fp_operations=fp_operations,
         fp64_operations=0,
         int_operations=0,
-        special_operations=0,
+        special_operations=special_operations,
         dot_flops=dict(dot_flops or {}),
         split_slots=split_slots,
     )

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from kernelagent.models.compiler.program.numbers import number
@@ -33,6 +33,9 @@ DTYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 
 
 Mixed = Literal["nothing", "columns", "rows"]
+Role = Literal["left", "right"]
+"""A factor of a product."""
+ROLES: tuple[Role, Role] = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,42 @@ class Dims:
         return 2 * self.batch * self.rows * self.cols * self.inner
 
 
-class Tiled(Protocol):
+@dataclass(frozen=True)
+class Filling:
+    """What a factor costs that is computed as it is multiplied: for each of its elements, whenever a tile takes it."""
+
+    loaded: int
+    """Bytes."""
+    operations: int
+    special: int
+    """Exponentials, roots and the like."""
+
+
+class Matrices(Protocol):
+    """Matrices of rows and columns that stand in memory one after another."""
+
+    @property
+    def batch(self) -> ast.expr | None:
+        """How many; None where there is one only."""
+        ...
+
+    @property
+    def full(self) -> Dims:
+        """At the user's sizes."""
+        ...
+
+    @property
+    def small(self) -> Dims:
+        """At those that are executed."""
+        ...
+
+    @property
+    def mixed(self) -> Mixed:
+        """What one tile has of several matrices."""
+        ...
+
+
+class Tiled(Matrices, Protocol):
     """A result that is computed tile by tile, as matrices of rows and columns."""
 
     @property
@@ -80,28 +118,8 @@ class Tiled(Protocol):
     def out(self) -> Operand: ...
 
     @property
-    def batch(self) -> ast.expr | None:
-        """How many matrices; None where there is one only."""
-        ...
-
-    @property
     def contiguous(self) -> bool:
         """The output's elements stand one after another, from the first of its storage on."""
-        ...
-
-    @property
-    def full(self) -> Dims:
-        """At the user's sizes."""
-        ...
-
-    @property
-    def small(self) -> Dims:
-        """At those that are executed."""
-        ...
-
-    @property
-    def mixed(self) -> Mixed:
-        """What one tile has of several matrices."""
         ...
 
 
@@ -128,6 +146,8 @@ class Product:
     """At the user's sizes."""
     small: Dims = Dims(1, 1, 1, 1)
     """At those that are executed."""
+    fillings: Mapping[Role, Filling] = field(default_factory=dict)
+    """Of the factors that are computed as they are multiplied; the others are loaded."""
 
     @property
     def mixed(self) -> Mixed:

@@ -1,7 +1,8 @@
-"""Statements of one of Inductor's kernels where they run inside a tile of a product.
+"""Statements of one of Inductor's kernels where they run inside a tile.
 
-The statements are kept. Their indices become the rows and columns of the tile, the load of the product
-becomes the tile itself, and each mask follows from what its address depends on.
+The statements are kept. Their indices become the rows and columns of the tile, and each mask follows from what
+its address depends on. Of what follows a product the load of the product becomes the tile itself; of what
+precedes one the store of a factor does.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kernelagent.models.compiler.program.dataflow import names_in, target_of, without_unread
 from kernelagent.models.compiler.program.numbers import number
-from kernelagent.models.compiler.templates.matmul.products import Dims, Mixed, Tiled
+from kernelagent.models.compiler.templates.matmul.products import Dims, Matrices, Mixed
 
 PRODUCT, ROWS, COLS, BATCH = "product", "rows", "cols", "batch"
+FILLED = "filled"
+"""What a tile is given by statements that would store it."""
 ALL_ROWS, OFFSETS = "all_rows", "offsets"
 ROW_MASK, COL_MASK = "row_mask", "col_mask"
 N_ROWS, N_COLS = "n_rows", "n_cols"
@@ -43,15 +47,17 @@ class Elsewhere(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """How a kernel's indices lie in a product."""
+    """How a kernel's indices lie in matrices that are computed tile by tile."""
 
-    product: Tiled
+    product: Matrices
     pointer: str
-    """The kernel's parameter that is the product."""
+    """The kernel's parameter for them."""
     row_wise: bool
     """Each program of the kernel has whole rows; otherwise single elements."""
     numbers: tuple[Mapping[str, int], Mapping[str, int]]
     """The kernel's sizes, at the user's sizes and at those that are executed."""
+    fills: bool = False
+    """Whether the kernel writes the matrices; otherwise it reads them."""
 
     @property
     def batched(self) -> bool:
@@ -73,17 +79,18 @@ def tile_form(body: Sequence[ast.stmt], place: Place) -> list[ast.stmt]:
         if isinstance(statement, ast.For):
             raise Elsewhere
         copy = ast.parse(ast.unparse(ast.fix_missing_locations(statement))).body[0]
-        changed = visitor.visit(copy)
+        changed: Any = visitor.filled(copy) or visitor.visit(copy)
         if name is not None and isinstance(changed.value, ast.Name):
             visitor.aliases[name] = changed.value
             continue
         if name is not None:
             visitor.masks[name] = visitor.masks_of(changed.value)
         done.append(changed)
-    result = without_unread(done)
+    result = without_unread(done, [FILLED])
     text = "\n".join(ast.unparse(ast.fix_missing_locations(s)) for s in result)
     names = set().union(*(names_in(s) for s in result))
-    if names & _LEFT_OVER or PRODUCT not in names or any(word in text for word in _NO_TILE):
+    tile = FILLED if place.fills else PRODUCT
+    if names & _LEFT_OVER or tile not in names or any(word in text for word in _NO_TILE):
         raise Elsewhere
     return result
 
@@ -113,6 +120,19 @@ class _Visitor(ast.NodeTransformer):
     def masks_of(self, value: ast.expr) -> frozenset[str]:
         """The masks of everything that an expression depends on."""
         return frozenset().union(*(self.masks.get(name, frozenset()) for name in names_in(value)))
+
+    def filled(self, statement: ast.stmt) -> ast.stmt | None:
+        """The store of the tile that is to be filled as the tile itself; None for any other statement."""
+        call = statement.value if self._place.fills and isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or ast.unparse(call.func) != "tl.store":
+            return None
+        pointer, index = _parts(self.visit(call.args[0]))
+        own = [k.value for k in call.keywords if k.arg == "mask"]
+        conditional = any(not _is_index_mask(c) for mask in own for c in _conjuncts(mask))
+        if pointer != self._place.pointer or conditional or not self._is_the_tile(index):
+            raise Elsewhere
+        name = ast.Name(FILLED, ast.Store())
+        return ast.Assign(targets=[name], value=self.visit(call.args[1]), lineno=0)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.aliases:
@@ -144,7 +164,7 @@ class _Visitor(ast.NodeTransformer):
         conditions = [c for mask in own for c in _conjuncts(mask) if not _is_index_mask(c)]
         address = self.visit(node.args[0])
         pointer, index = _parts(address)
-        if pointer == self._place.pointer:
+        if pointer == self._place.pointer and not self._place.fills:
             if not self._is_the_tile(index) or conditions:
                 raise Elsewhere
             if function == "tl.load":

@@ -10,7 +10,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelagent.models.compiler.choices import Config
 from kernelagent.models.compiler.kernels.layout import folded
@@ -18,10 +18,11 @@ from kernelagent.models.compiler.kernels.naming import local_names, renamed
 from kernelagent.models.compiler.program.dataflow import names_in
 from kernelagent.models.compiler.templates import Namer
 from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue
-from kernelagent.models.compiler.templates.matmul.products import Product
+from kernelagent.models.compiler.templates.matmul.factor_source import FactorSource
+from kernelagent.models.compiler.templates.matmul.products import ROLES, Product, Role
 from kernelagent.models.compiler.templates.matmul.tile_form import ALL_ROWS, OFFSETS
 
-_RESERVED = frozenset(
+RESERVED = frozenset(
     """rows cols batch inner inside start begin end length split program group first height within
     tiles_m tiles_n row_mask col_mask product sums all_rows offsets parts_ptr out_ptr""".split()
 )
@@ -70,6 +71,8 @@ class Source:
     strides: Mapping[str, Stride]
     wide: bool
     """Offsets need 64 bits."""
+    computed: Mapping[Role, FactorSource] = field(default_factory=dict)
+    """The factors that tiles compute as they take them."""
 
     @property
     def batched(self) -> bool:
@@ -93,37 +96,57 @@ class Source:
 
     def _about(self, *, split: bool) -> list[str]:
         """The docstring: in PyTorch's words, what follows the product, too."""
-        transposed = ".T" if self.strides["right"].cols == "n_inner" else ""
+        right = self.strides.get("right")
+        transposed = ".T" if right is not None and right.cols == "n_inner" else ""
         text = f"{self.names['left']} @ {self.names['right']}{transposed}"
         if split:
             return [f'"""Parts of {text}, which are still to be added."""']
         if "addend" in self.names:
             text += f" + {self.names['addend']}"
-        if self.end is None or not self.end.kernel.expressions:
+        before = [line for factor in self.computed.values() for line in factor.about()]
+        after = self._after()
+        if not before and not after:
             return [f'"""In PyTorch: {text}."""']
-        if (
-            len({name for line in self.end.kernel.expressions for name in _PRODUCT.findall(line)})
-            > 1
-        ):
-            # Nothing says which of them is this one.
-            return [f'"""In PyTorch: {text}, and what follows it element by element."""']
-        called = {ast.unparse(node): self.names[p] for p, node in self.end.tensors.items()}
-        lines = [
-            _PRODUCT.sub("product", re.sub(r"\w+", lambda m: called.get(m[0], m[0]), line))
-            for line in self.end.kernel.expressions
+        if after is None:
+            lines = [*before, text, "and what follows it element by element"]
+            return (
+                [f'"""In PyTorch: {text}, and what follows it element by element."""']
+                if not before
+                else ['"""In PyTorch:', "", *lines, '"""']
+            )
+        return [
+            '"""In PyTorch:',
+            "",
+            *before,
+            f"product = {text}" if after else text,
+            *after,
+            '"""',
         ]
-        return ['"""In PyTorch:', "", f"product = {text}", *lines, '"""']
+
+    def _after(self) -> list[str] | None:
+        """What follows the product, in terms of `product`; None where nothing says which of several that is."""
+        if self.end is None or not self.end.kernel.expressions:
+            return []
+        lines = self.end.kernel.expressions
+        if len({name for line in lines for name in _PRODUCT.findall(line)}) > 1:
+            return None
+        called = {ast.unparse(node): self.names[p] for p, node in self.end.tensors.items()}
+        return [
+            _PRODUCT.sub("product", re.sub(r"\w+", lambda m: called.get(m[0], m[0]), line))
+            for line in lines
+        ]
 
     def _kernel(self, name: str, config: Config) -> str:
         split = config.blocks["SPLIT_K"] > 1
         body = [*self._about(split=split), *self._place(), *self._loop(config, split=split)]
         body += self._parts("tl.store", "product") if split else self._finish()
-        parameters = [f"{self.names[role]}_ptr" for role in ("left", "right")]
+        parameters = [name for role in ROLES for name in self._factor_pointers(role)]
         parameters += ["parts_ptr"] if split else self.end_pointers()
-        strides = [p for r in ("left", "right") for p in self.strides[r].parameters]
+        strides = [p for r in ROLES if r in self.strides for p in self.strides[r].parameters]
         strides += [] if split else self.end_strides()
         sizes = ["n_rows", "n_cols", "n_inner", *(["n_batch"] if split and self.batched else [])]
-        factors = [] if split else self.end_factors()
+        factors = [name for factor in self.computed.values() for name in factor.sizes]
+        factors += [] if split else self.end_factors()
         blocks = self.blocks(config)
         return _function(name, [*parameters, *sizes, *strides], [*factors, *blocks], body)
 
@@ -160,6 +183,15 @@ class Source:
         unused = set() if self._grouped else {"GROUP_M"}
         unused |= {"SPLIT_K"} if config.blocks["SPLIT_K"] == 1 else set()
         return [block for block in config.blocks if block not in unused]
+
+    def factor_names(self) -> set[str]:
+        """What the loop over the inner dimension names."""
+        computed = (name for factor in self.computed.values() for name in factor.locals)
+        return {self.names["left"], self.names["right"], *computed}
+
+    def _factor_pointers(self, role: Role) -> list[str]:
+        factor = self.computed.get(role)
+        return [f"{self.names[role]}_ptr"] if factor is None else factor.pointers
 
     def end_pointers(self) -> list[str]:
         """Tensors that the end of the tile reads and writes, as parameters."""
@@ -228,7 +260,6 @@ class Source:
         return f"{text}.to(tl.int64)" if self.wide else text
 
     def _loop(self, config: Config, *, split: bool) -> list[str]:
-        left, right = self.names["left"], self.names["right"]
         begin, end = ("begin", "end") if split else ("0", "n_inner")
         lines = []
         if split:
@@ -242,29 +273,45 @@ class Source:
         lines.append(f"inner = {self._long('tl.arange(0, BLOCK_K)')}{shape}")
         at = "(begin + inner)" if split else "inner"
         wide, tall = ("[None, :]", "[:, None]") if self.form == "tiles" else ("", "")
-        lines += [
-            self._pointers(left, "left", None if self.form == "row" else "rows", f"{at}{wide}"),
-            self._pointers(
-                right, "right", f"{at}{tall}", None if self.form == "column" else "cols"
-            ),
-        ]
+        along: Mapping[Role, str] = {"left": wide, "right": tall}
+        row, column = self.form == "row", self.form == "column"
+        places: Mapping[Role, tuple[str | None, str | None]] = {
+            "left": (None if row else "rows", f"{at}{wide}"),
+            "right": (f"{at}{tall}", None if column else "cols"),
+        }
+        masks: Mapping[Role, str] = {
+            "left": f"inside{wide}" if row else f"row_mask & inside{wide}",
+            "right": f"inside{tall}" if column else f"inside{tall} & col_mask",
+        }
+        steps: Mapping[Role, str | None] = {
+            role: self.strides[role].cols if role == "left" else self.strides[role].rows
+            for role in ROLES
+            if role not in self.computed
+        }
+        for role in ROLES:
+            if role in self.computed:
+                lines += self.computed[role].once
+            else:
+                lines.append(self._pointers(self.names[role], role, *places[role]))
         summed = {"column": "BLOCK_M, BLOCK_K", "row": "BLOCK_K, BLOCK_N"}
         tile = summed.get(self.form, "BLOCK_M, BLOCK_N")
         total = "product" if self.form == "tiles" else "sums"
-        masks = [
-            f"inside{wide}" if self.form == "row" else f"row_mask & inside{wide}",
-            f"inside{tall}" if self.form == "column" else f"inside{tall} & col_mask",
-        ]
         lines += [
             f"{total} = tl.zeros(({tile}), dtype=tl.float32)",
             f"for start in range({begin}, {end}, BLOCK_K):",
-            f"    inside = start + inner < {end}",
-            f"    {left} = tl.load({left}_ptrs, mask={masks[0]}, other=0.0)",
-            f"    {right} = tl.load({right}_ptrs, mask={masks[1]}, other=0.0)",
-            f"    {self._accumulated(config)}",
-            f"    {left}_ptrs += {_times('BLOCK_K', self.strides['left'].cols)}",
-            f"    {right}_ptrs += {_times('BLOCK_K', self.strides['right'].rows)}",
         ]
+        turn = [f"inside = start + inner < {end}"] if len(self.computed) < len(ROLES) else []
+        for role in ROLES:
+            name = self.names[role]
+            if role in self.computed:
+                turn += self.computed[role].turn(along[role], end)
+            else:
+                turn.append(f"{name} = tl.load({name}_ptrs, mask={masks[role]}, other=0.0)")
+        turn.append(self._accumulated(config))
+        turn += [
+            f"{self.names[role]}_ptrs += {_times('BLOCK_K', step)}" for role, step in steps.items()
+        ]
+        lines += [f"    {line}" for line in turn]
         if self.form != "tiles":
             lines.append(
                 f"product = tl.sum(sums, {'1)[:, None]' if self.form == 'column' else '0)[None, :]'}"
@@ -328,7 +375,7 @@ class Source:
             self.end.kernel,
             self.end.body,
             pointers,
-            _RESERVED | {self.names["left"], self.names["right"]},
+            RESERVED.union(self.factor_names(), self.names.values()),
         )
         return [*lines, *(ast.unparse(renamed(s, names)) for s in self.end.body)]
 
@@ -343,27 +390,33 @@ def parts_source(
     """Kernels by name, and the host's lines that launch them; `sizes`: the host's words for the kernel's."""
     product, blocks = plan.product, config.blocks
     splits = blocks["SPLIT_K"]
-    left, right = namer.host(product.left.node), namer.host(product.right.node)
+    nodes = {"left": product.left.node, "right": product.right.node}
+    read = [
+        namer.host(node)
+        for role in ROLES
+        for node in (plan.computed[role].tensors if role in plan.computed else [nodes[role]])
+    ]
     tensors = _end_tensors(plan, namer)
     numbers = [sizes["n_rows"], sizes["n_cols"], sizes["n_inner"]]
-    strides = [t for r in ("left", "right") for t in plan.strides[r].parameters.values()]
+    strides = [t for r in ROLES if r in plan.strides for t in plan.strides[r].parameters.values()]
     end_strides = [
         text
         for role in ("addend", "out")
         if role in plan.strides
         for text in plan.strides[role].parameters.values()
     ]
+    own = [namer.host(n) for role in plan.computed.values() for n in role.prologue.factors.values()]
     factors = [] if plan.end is None else [namer.host(node) for node in plan.end.factors.values()]
     taken = [f"{block}={blocks[block]}" for block in plan.blocks(config)]
     taken += [f"num_warps={config.num_warps}", f"num_stages={config.num_stages}"]
     tiles = _tiles(plan, sizes, blocks["BLOCK_M"], blocks["BLOCK_N"])
     if splits == 1:
-        given = [left, right, *tensors, *numbers, *strides, *end_strides, *factors, *taken]
+        given = [*read, *tensors, *numbers, *strides, *end_strides, *own, *factors, *taken]
         return plan.kernels(name, config), [f"{name}[({tiles},)]({', '.join(given)})"]
     parts = namer.local("parts")
     batch = [sizes["n_batch"]] if "n_batch" in sizes else []
     shape = ", ".join([str(splits), *batch, sizes["n_rows"], sizes["n_cols"]])
-    given = [left, right, parts, *numbers, *batch, *strides, *taken]
+    given = [*read, parts, *numbers, *batch, *strides, *own, *taken]
     rows, cols = _summed(plan)
     summed = [parts, *tensors, *numbers[:2], *batch, *end_strides, *factors]
     summed += [f"BLOCK_M={rows}", f"BLOCK_N={cols}", f"SPLIT_K={splits}"]

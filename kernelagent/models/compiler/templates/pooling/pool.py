@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.choices import Config
@@ -114,6 +114,10 @@ class PoolingSite:
     @property
     def has_library_form(self) -> bool:
         return True
+
+    @property
+    def options(self) -> Mapping[str, bool]:
+        return {}
 
     @property
     def words(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.refusal import PolicyCannot
@@ -142,6 +142,10 @@ class RecurrenceSite:
     @property
     def has_library_form(self) -> bool:
         return False
+
+    @property
+    def options(self) -> Mapping[str, bool]:
+        return {}
 
     @property
     def words(self) -> str:

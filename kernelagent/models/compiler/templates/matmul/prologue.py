@@ -1,0 +1,335 @@
+"""The launch that writes a factor of a product, as the beginning of the product's own tiles.
+
+A tile computes the factor's elements as it takes them, instead of reading what a kernel before it wrote:
+casts, scales, activations, and rows that are normed by numbers of their own (`row_statistics`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelagent.models.compiler.capturing.capture import PolicyCannot
+from kernelagent.models.compiler.kernels.rewriting import rewrite
+from kernelagent.models.compiler.program.dataflow import names_in, target_of
+from kernelagent.models.compiler.program.numbers import number
+from kernelagent.models.compiler.program.program import (
+    Allocate,
+    Kernel,
+    Launch,
+    Program,
+    Size,
+    Step,
+)
+from kernelagent.models.compiler.templates import Context
+from kernelagent.models.compiler.templates.layouts import (
+    Layout,
+    Layouts,
+    arguments_of,
+    mentioned,
+    stands_in_order,
+)
+from kernelagent.models.compiler.templates.matmul.products import (
+    Dims,
+    Filling,
+    Mixed,
+    Operand,
+    Product,
+    Role,
+)
+from kernelagent.models.compiler.templates.matmul.tile_form import (
+    ALL_ROWS,
+    COL_MASK,
+    COLS,
+    FILLED,
+    N_COLS,
+    N_ROWS,
+    OFFSETS,
+    ROW_MASK,
+    ROWS,
+    Elsewhere,
+    Place,
+    tile_form,
+)
+
+DEPTH, DEPTH_MASK = "depth", "depth_mask"
+"""The place along the inner dimension, and whether it is inside."""
+_WORDS: Mapping[tuple[Role, bool], Mapping[str, str]] = {
+    ("left", False): {COLS: DEPTH, COL_MASK: DEPTH_MASK, N_COLS: "n_inner"},
+    ("left", True): {
+        ROWS: DEPTH,
+        ROW_MASK: DEPTH_MASK,
+        N_ROWS: "n_inner",
+        COLS: ROWS,
+        COL_MASK: ROW_MASK,
+        N_COLS: N_ROWS,
+    },
+    ("right", False): {ROWS: DEPTH, ROW_MASK: DEPTH_MASK, N_ROWS: "n_inner"},
+    ("right", True): {
+        ROWS: COLS,
+        ROW_MASK: COL_MASK,
+        N_ROWS: N_COLS,
+        COLS: DEPTH,
+        COL_MASK: DEPTH_MASK,
+        N_COLS: "n_inner",
+    },
+}
+"""What a factor's own rows and columns are in the product, by factor and whether it lies transposed."""
+_SPECIAL = re.compile(r"(?:tl|libdevice)\.(?:exp|log|sqrt|rsqrt|sin|cos|erf|tanh|pow|div)\w*")
+
+
+@dataclass(frozen=True)
+class Prologue:
+    """A launch that tiles of a product do as they read a factor."""
+
+    at: int
+    """Its step in the program."""
+    role: Role
+    kernel: Kernel
+    body: tuple[ast.stmt, ...]
+    """In terms of `rows` or `cols`, `depth`, `batch` and their masks; the last statement gives `filled` its value."""
+    tensors: Mapping[str, ast.expr]
+    """The launch's arguments that the body reads, by the kernel's parameter."""
+    factors: Mapping[str, ast.expr]
+    """Sizes that its addresses are computed with, by parameter."""
+    down: str
+    """What each row of the factor, as it lies, stands at: `rows`, `cols` or `depth`."""
+    across: str
+    storages: frozenset[str]
+    """What it reads."""
+    filling: Filling
+    uses_libdevice: bool
+
+    @property
+    def inside_is_zero(self) -> bool:
+        """Whether it is zero beyond the inner dimension: a tensor as it stands there, in another type."""
+        values = {
+            name: s.value for s in self.body if isinstance(s, ast.Assign) and (name := target_of(s))
+        }
+        value: ast.expr | None = values[FILLED]
+        while value is not None:
+            match value:
+                case ast.Call(func=ast.Attribute(value=inner, attr="to")):
+                    value = inner
+                case ast.Name(id=name):
+                    value = values.get(name)
+                case ast.Call() if ast.unparse(value.func) == "tl.load":
+                    return any(DEPTH_MASK in names_in(k) for k in value.keywords)
+                case _:
+                    return False
+        return False
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A factor as matrices of its own: see `Matrices`."""
+
+    batch: ast.expr | None
+    full: Dims
+    small: Dims
+
+    @property
+    def mixed(self) -> Mixed:
+        return "nothing"
+
+
+def prologue_of(
+    context: Context, layouts: Layouts, product: Product, role: Role
+) -> Prologue | None:
+    """The launch that writes this factor, where only the product reads it and a tile can do what the launch does."""
+    program, operand = context.program, operand_of(product, role)
+    lies = lies_in_order(context, product, role)
+    made = written_for(program, layouts, product, operand) if lies is not None else None
+    if made is None or lies is None:
+        return None
+    at, step = made
+    kernel = program.kernels[step.kernel]
+    if kernel.kind != "pointwise" or kernel.axes != "x":
+        return None
+    arguments = arguments_of(program, step)
+    pointer = _written_parameter(arguments, layouts, operand.storage)
+    read = layouts.read(program, step)
+    if pointer is None or layouts.written(program, step) != {operand.storage}:
+        return None
+    if ends_torchs(program, layouts, at, read):
+        return None
+    if changed_between(program, layouts, at, product.at, read):
+        return None
+    factor = _factor(product, role, flipped=lies)
+    try:
+        plain = rewrite(kernel, context.what)
+        body = tile_form(plain.body, _place(context, factor, pointer, arguments))
+    except (PolicyCannot, Elsewhere):
+        # What a tile cannot do stays a launch of its own.
+        return None
+    used = set().union(*(names_in(statement) for statement in body))
+    words = _WORDS[role, lies]
+    return Prologue(
+        at,
+        role,
+        kernel,
+        tuple(_in_words(statement, words) for statement in body),
+        {name: value for name, value in arguments.items() if "ptr" in name and name in used},
+        {n: v for n, v in arguments.items() if re.fullmatch(r"ks\d+", n) and n in used},
+        words.get(ROWS, ROWS),
+        words.get(COLS, COLS),
+        read,
+        _filling(body, lambda p: layouts.of(arguments[p])),
+        plain.uses_libdevice,
+    )
+
+
+def operand_of(product: Product, role: Role) -> Operand:
+    return product.left if role == "left" else product.right
+
+
+def lies_in_order(context: Context, product: Product, role: Role) -> bool | None:
+    """Whether a factor's elements stand one after another, transposed (True) or not; None where they do not."""
+    operand = operand_of(product, role)
+    if not isinstance(operand.node, ast.Name) or operand.given is not None:
+        return None
+    rows, cols = (product.rows, product.inner) if role == "left" else (product.inner, product.cols)
+    axes = [(rows, operand.rows), (cols, operand.cols)]
+    for flipped in (False, True):
+        own = axes[::-1] if flipped else axes
+        if product.batch is not None:
+            own = [(product.batch, operand.batch), *own]
+        shape, strides = zip(*own, strict=True)
+        layout = Layout(operand.storage, shape, strides, operand.dtype)
+        if stands_in_order(layout, context.sizes, context.what):
+            return flipped
+    return None
+
+
+def written_for(
+    program: Program, layouts: Layouts, product: Product, operand: Operand
+) -> tuple[int, Launch] | None:
+    """The launch that writes a factor for the product alone, as nothing else reads it afterwards."""
+    others = {o.storage for o in (*product.operands, product.out) if o is not operand}
+    if operand.storage in others:
+        return None
+    made: tuple[int, Launch] | None = None
+    for at, step in enumerate(program.steps[: product.at]):
+        if operand.storage in layouts.written(program, step):
+            made = (at, step) if isinstance(step, Launch) else None
+    if made is None:
+        return None
+    for at, node in mentioned(program):
+        named = at < len(program.steps) and layouts.is_alias(program.steps[at])
+        if at <= made[0] or at == product.at or named:
+            continue
+        if operand.storage in layouts.storages(node):
+            return None
+    return made
+
+
+def changed_between(
+    program: Program, layouts: Layouts, first: int, last: int, storages: frozenset[str]
+) -> bool:
+    """Whether a step after the first and before the last may change one of these."""
+    steps: Sequence[Step] = program.steps[first + 1 : last]
+    return any(layouts.written(program, step) & storages for step in steps)
+
+
+def ends_torchs(program: Program, layouts: Layouts, launch: int, storages: frozenset[str]) -> bool:
+    """Whether the launch alone reads what torch computes: it may rather end the kernel that is written for that."""
+    made = frozenset[str]().union(
+        *(
+            layouts.written(program, step)
+            for step in program.steps[:launch]
+            if not isinstance(step, Allocate | Size | Launch)
+        )
+    )
+    read: dict[str, set[int]] = {storage: set() for storage in made & storages}
+    for at, node in mentioned(program):
+        step = program.steps[at] if at < len(program.steps) else None
+        if step is not None and (layouts.is_alias(step) or layouts.written(program, step) & made):
+            continue
+        for storage in layouts.storages(node) & read.keys():
+            read[storage].add(at)
+    return any(places == {launch} for places in read.values())
+
+
+def _written_parameter(
+    arguments: Mapping[str, ast.expr], layouts: Layouts, storage: str
+) -> str | None:
+    """The one parameter that is the factor, from its beginning on."""
+    pointers = [n for n, v in arguments.items() if "ptr" in n and storage in layouts.storages(v)]
+    layout = layouts.of(arguments[pointers[0]]) if len(pointers) == 1 else None
+    return pointers[0] if layout is not None and layout.starts_at_zero else None
+
+
+def _factor(product: Product, role: Role, *, flipped: bool) -> _Factor:
+    def dims(of: Dims) -> Dims:
+        rows, cols = (of.rows, of.inner) if role == "left" else (of.inner, of.cols)
+        rows, cols = (cols, rows) if flipped else (rows, cols)
+        return Dims(of.batch, rows, cols, 1)
+
+    return _Factor(product.batch, dims(product.full), dims(product.small))
+
+
+def _place(
+    context: Context, factor: _Factor, pointer: str, arguments: Mapping[str, ast.expr]
+) -> Place:
+    """Where the launch's indices lie in the factor; raises `Elsewhere`."""
+    full, small = (
+        {n: number(v, values, context.what) for n, v in arguments.items() if "ptr" not in n}
+        for values in context.sizes
+    )
+    for values, dims in ((full, factor.full), (small, factor.small)):
+        if values["xnumel"] != dims.batch * dims.rows * dims.cols:
+            raise Elsewhere
+    return Place(factor, pointer, False, (full, small), fills=True)
+
+
+def _filling(body: Sequence[ast.stmt], layout: Callable[[str], Layout | None]) -> Filling:
+    """What an element costs: loads of whole matrices, and each operation and function once."""
+    loaded = operations = special = 0
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.BinOp | ast.Compare):
+                operations += 1
+            elif isinstance(node, ast.Call):
+                function = ast.unparse(node.func)
+                if function == "tl.load":
+                    loaded += _bytes_of(node, layout)
+                special += _SPECIAL.fullmatch(function) is not None
+    return Filling(loaded, operations, special)
+
+
+def _bytes_of(load: ast.Call, layout: Callable[[str], Layout | None]) -> int:
+    """Of an element of the factor: none for what all of a row or of a column share, which caches hold."""
+    names = names_in(load.args[0])
+    if not (names & {OFFSETS} or (names & {ROWS, ALL_ROWS} and COLS in names)):
+        return 0
+    known = [found for name in names if "ptr" in name and (found := layout(name)) is not None]
+    return sum(getattr(torch, found.dtype.removeprefix("torch.")).itemsize for found in known)
+
+
+def _in_words(statement: ast.stmt, words: Mapping[str, str]) -> ast.stmt:
+    copy = ast.parse(ast.unparse(ast.fix_missing_locations(statement))).body[0]
+    for part in ast.walk(copy):
+        if isinstance(part, ast.Name):
+            part.id = words.get(part.id, part.id)
+    return copy
+
+
+def once_and_each_turn(
+    body: Sequence[ast.stmt], depth: frozenset[str]
+) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Statements that a tile needs once, and those that depend on where along the inner dimension it is."""
+    once: list[ast.stmt] = []
+    turns: list[ast.stmt] = []
+    varying = set(depth)
+    for statement in body:
+        name = target_of(statement)
+        if name == FILLED or names_in(statement) & varying:
+            varying |= {name} if name is not None else set()
+            turns.append(statement)
+        else:
+            once.append(statement)
+    return once, turns
