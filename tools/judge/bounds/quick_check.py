@@ -46,7 +46,7 @@ def _counted(context: JudgeContext, process: CandidateProcess) -> Checked:
     counted: list[CountedCosts] = []
     for source in context.sources:
         step = step_at_full_size(context, source)
-        call = count_without_contents(process, source.full, step)
+        call = count_without_contents(process, source.full, step, brief=True)
         if not call.launches:
             return Checked(Reason("no_kernel", "the forward launched no Triton kernel"))
         try:

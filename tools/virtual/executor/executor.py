@@ -40,6 +40,7 @@ from kernelagent.tools.virtual.device.codec import (
     decode_types,
     fields_in,
 )
+from kernelagent.tools.virtual.executor.brief_counting import BriefCounting
 from kernelagent.tools.virtual.executor.launching import Launcher, NoContents
 from kernelagent.tools.virtual.executor.requests import Forged
 from kernelagent.tools.virtual.executor.source import KernelSource, OtherText, UnknownKernel
@@ -120,6 +121,7 @@ class Executor:
                 self._launcher.only = None if only is None else frozenset(only)
                 self._launcher.places = random.Random(int(request.get("seed", 0)))
                 self._launcher.whole_grids = bool(request.get("whole_grids", False))
+                self._launcher.brief = BriefCounting() if request.get("brief", False) else None
             case "turns":
                 secret = request["secret"]
                 how = {name: bool(request.get(name, False)) for name in ("lanes_only", "scattered")}

@@ -27,6 +27,7 @@ from kernelagent.tools.virtual.device.binding import Bound, Kernel
 from kernelagent.tools.virtual.device.storages.arena import Arena
 from kernelagent.tools.virtual.device.storages.fresh_memory import Bytes, Fill
 from kernelagent.tools.virtual.device.storages.hollow import AliasedRange
+from kernelagent.tools.virtual.executor.brief_counting import ENOUGH_S, RUNS, BriefCounting
 from kernelagent.tools.virtual.executor.compared_launches import before, compare
 from kernelagent.tools.virtual.executor.deadline import Clock, TimeIsUp, deadline
 from kernelagent.tools.virtual.executor.launch import Launch, MemoryFault, Observer, Unsupported
@@ -46,7 +47,6 @@ from kernelagent.tools.virtual.races.bounds import BoundsChecker
 Mode = Literal["execute", "poison", "suppress", "alter", "account"]
 """`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
 _RUNS, _RUN = 8, 32
-_SAMPLED = _RUNS * _RUN
 _IN_TURNS_S = 10.0
 """How long the programs of one launch may take turns."""
 _COUNTED_S = 6.0
@@ -104,6 +104,8 @@ class Launcher(LaunchLog):
         """Draws the programs that are counted of a large grid; seeded by the judge with the mode."""
         self.whole_grids = False
         """Under `account` every program is counted."""
+        self.brief: BriefCounting | None = None
+        """Under `account` less is counted than for a verdict."""
         self.arena = Arena(arena)
         self._seconds = self._seconds_left = seconds
         self._never_written = NeverWritten()
@@ -223,6 +225,11 @@ class Launcher(LaunchLog):
     def _run(self, logged: Logged, bound: Bound, storages: Sequence[StorageRow]) -> None:
         launch = logged.launch
         counting = self.mode == "account"
+        brief = self.brief if counting and all(row.empty for row in storages) else None
+        handle = self.kernels.index(logged.kernel)
+        if brief is not None and (known := brief.repeated(handle, launch)) is not None:
+            logged.traffic = known
+            return
         careful = self.watch_races and not counting
         mode = self._mode_of(launch.index, self.mode)
         stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
@@ -244,8 +251,7 @@ class Launcher(LaunchLog):
             self.order,
             compiled.layouts,
             fuses=otherwise and bool(compiled.metadata["enable_fp_fusion"]),
-            # What is counted is compared with nothing, and decides perhaps how much is done.
-            errs=self._errs_in_counting if counting else self.errs,
+            errs=self._errors(counting=counting),
         )
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)
@@ -261,7 +267,8 @@ class Launcher(LaunchLog):
         hints.watched = careful and self.mode == "execute"
         hints.clear()
         sampling = counting and not self.whole_grids
-        programs, share = sampled(launch, self.places) if sampling else (None, 1.0)
+        runs = RUNS if brief is not None else _RUNS
+        programs, share = sampled(launch, self.places, runs) if sampling else (None, 1.0)
         if counting:
             self._forget_pages()
         spent = self._seconds - self._seconds_left
@@ -283,8 +290,8 @@ class Launcher(LaunchLog):
         counter = self._traffic_counter(share) if self.count_traffic else None
         if counter is not None:
             observers.append(counter)
+        most_s = _COUNTED_S if brief is None else ENOUGH_S
         began = time.perf_counter()
-        handle = self.kernels.index(logged.kernel)
         try:
             if self.in_turns is not None and handle in self.order_matters:
                 self._run_in_turns(logged, bound, self.in_turns)
@@ -297,7 +304,7 @@ class Launcher(LaunchLog):
                 observers=observers,
                 limit=deadline(self._seconds_left, clock.late),
                 # What is counted of a part is scaled up.
-                enough_s=min(_COUNTED_S, self._seconds_left / 4) if counting else None,
+                enough_s=min(most_s, self._seconds_left / 4) if counting else None,
                 after_chunk=self._forget_pages if counting else None,
             )
         finally:
@@ -318,6 +325,14 @@ class Launcher(LaunchLog):
             raise FalseHint(dict(hints.false))
         if counter is not None:
             logged.traffic = counter.result(launch)
+            if brief is not None:
+                brief.count(handle, launch, logged.traffic)
+
+    def _errors(self, *, counting: bool) -> int | None:
+        """The key of errors: what is counted is compared with nothing, and decides perhaps how much is done."""
+        if not counting:
+            return self.errs
+        return self._errs_in_counting if self.brief is None else None
 
     def _fresh(self, storages: Sequence[StorageRow]) -> Iterator[tuple[int, Bytes, Fill | None]]:
         """Address, contents and fill of each storage that was made fresh and holds anything."""
@@ -386,18 +401,20 @@ def _place(error: BaseException) -> dict[str, int]:
     return {"line": lines[-1]} if lines else {}
 
 
-def sampled(launch: Launch, places: random.Random) -> tuple[list[Program] | None, float]:
-    """Runs of neighbours, which share cache lines: one in each stretch of the grid, and the last program.
+def sampled(
+    launch: Launch, places: random.Random, runs: int = _RUNS
+) -> tuple[list[Program] | None, float]:
+    """So many runs of neighbours, which share cache lines: one in each stretch of the grid, and the last program.
 
     Where in its stretch a run lies is drawn, and in which order they run, because time may end early.
     Returns the programs, None for all, and the share of the grid that they are.
     """
     total = launch.programs
-    if total <= _SAMPLED:
+    if total <= runs * _RUN:
         return None, 1.0
     numbers: list[int] = []
-    edges = [i * (total - 1) // _RUNS for i in range(_RUNS + 1)]
-    for low, high in places.sample(list(itertools.pairwise(edges)), _RUNS):
+    edges = [i * (total - 1) // runs for i in range(runs + 1)]
+    for low, high in places.sample(list(itertools.pairwise(edges)), runs):
         start = low + places.randrange(high - low - _RUN + 1)
         numbers += range(start, start + _RUN)
     numbers.append(total - 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+import torch.nn.functional as F
 from torch import nn
 
 from kernelagent.models.compiler.capturing.capture import Smaller, capture
