@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kernelagent.models.compiler.capturing.inductor_source import LONGEST_HELD_ACROSS, SECTOR_ROWS
 from kernelagent.models.compiler.kernels.rewriting import Rewritten
 from kernelagent.models.compiler.program.program import Kernel
+from kernelagent.tools.estimates.moved_reductions import MOVED
 
 _ELEMENTS_A_WARP = 512
 _MOST_WARPS = 16
@@ -53,7 +54,12 @@ class Choice:
     configs: dict[str, Config] = field(default_factory=dict)
     """By kernel name as it stands in the candidate."""
     sites: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a template takes over a site, where that is not what the estimate says."""
+    """Whether a template takes over a site, where that is not what the estimate says; `PRECEDES` and `MOVED` alike."""
+
+    @property
+    def moved(self) -> dict[str, bool]:
+        """Which reductions are moved, where that is not what the estimate says."""
+        return {key: on for key, on in self.sites.items() if key.startswith(MOVED)}
 
 
 def usual(kernel: Kernel, rewritten: Rewritten, sizes: dict[str, int]) -> Config:

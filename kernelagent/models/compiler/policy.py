@@ -67,7 +67,9 @@ class Policy:
     train: bool = False
     """Whether the module is to be trained: then its backward is written as well."""
     _written: dict[str, tuple[Choice, Written]] = field(default_factory=dict)
-    _calls: dict[tuple[bool, bool], list[Call]] = field(default_factory=dict)
+    _calls: dict[tuple[bool, bool, frozenset[tuple[str, bool]]], list[Call]] = field(
+        default_factory=dict
+    )
     _others: Mapping[str, Smaller | None] | None = None
     """By name, the other sizes at which the programs hold; None before any was written."""
     _fused: bool = True
@@ -167,7 +169,7 @@ class Policy:
             return self._written_at(others, choice)
 
     def _written_at(self, others: Mapping[str, Smaller | None], choice: Choice) -> Written:
-        key = choice.persistent, choice.recompute
+        key = choice.persistent, choice.recompute, frozenset(choice.moved.items())
         if key not in self._calls:
             self._calls[key] = [
                 Call(name, self._captured(given, others[name], choice))
@@ -232,6 +234,7 @@ class Policy:
             persistent=choice.persistent,
             smaller=smaller,
             target=self.target,
+            moved=choice.moved,
         )
 
     def _sizes(self) -> Iterator[Mapping[str, Smaller | None]]:

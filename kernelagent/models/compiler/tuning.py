@@ -15,6 +15,7 @@ from kernelagent.models.compiler.choices import (
     Config,
     power_of_two,
 )
+from kernelagent.tools.estimates.moved_reductions import MOVED
 
 _MOST_BLOCK, _LEAST_BLOCK = 8192, 16
 _MOST_ROWS = 64
@@ -187,23 +188,25 @@ def _other_templates(base: Attempt, code: str, message: str) -> Iterator[Hypothe
         if taken:
             yield Hypothesis(
                 replace(base.choice, sites={**base.choice.sites, key: False}),
-                f"{message}; {key} is left to {_other_way(key)}, in case that was why.",
+                f"{message}; {_otherwise(key, taken=True)}, in case that was why.",
             )
 
 
 def _other_sites(base: Attempt) -> Iterator[Hypothesis]:
     for key, taken in base.sites.items():
-        ours = "its own tiles do" if PRECEDES in key else "a kernel of ours does"
-        words = f"{_other_way(key)} does" if taken else ours
         yield Hypothesis(
             replace(base.choice, sites={**base.choice.sites, key: not taken}),
-            f"The estimates of both ways are uncertain: {words} {key}, and the judge compares.",
+            f"The estimates of both ways are uncertain: {_otherwise(key, taken=taken)}, and the judge compares.",
         )
 
 
-def _other_way(key: str) -> str:
-    """Who does it, where no template's tile does."""
-    return "a kernel of its own" if PRECEDES in key else "torch's library"
+def _otherwise(key: str, *, taken: bool) -> str:
+    """What a choice means that is the other way round."""
+    if MOVED in key:
+        return f"{key} is {'taken where the module has it' if taken else 'moved again'}"
+    if PRECEDES in key:
+        return f"{'a kernel of its own does' if taken else 'its own tiles do'} {key}"
+    return ("torch's library does " if taken else "a kernel of ours does ") + key
 
 
 def _area(config: Config) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -53,7 +54,10 @@ from kernelagent.models.compiler.program.constants import (
 )
 from kernelagent.models.compiler.program.roots import reads_roots, with_roots_in_kernels
 from kernelagent.tools.calls.result_form import foreign_container
+from kernelagent.tools.estimates.moved_reductions import Moved, with_reductions_moved
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
+NOTHING_CHOSEN: Mapping[str, bool] = MappingProxyType({})
 MOST_WRITTEN_OUT = 256
 """Values of a constant tensor that a reader still accepts in a source file."""
 
@@ -97,6 +101,8 @@ class Captured:
     """Whether its sizes may be larger than the user's."""
     names: tuple[str, ...] = ()
     """What its results are called; where there are none, `out`."""
+    moved: tuple[Moved, ...] = ()
+    """Sums and means that are, or could be, taken before the linear map that the module takes them of."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +160,12 @@ def capture(
     persistent: bool = True,
     smaller: Smaller | None = None,
     target: str = "sm_90",
+    moved: Mapping[str, bool] = NOTHING_CHOSEN,
 ) -> Captured:
     """Inductor's source; `persistent`: rows are held whole where they fit. Raises `PolicyCannot`.
 
-    With `smaller`, each size in which it differs is a variable of the program. `target`: the GPU it is for.
+    With `smaller`, each size in which it differs is a variable of the program. `target`: the GPU it is for. `moved`: which
+    reductions are moved where that is not what the estimate says, by key, see `moved_reductions`.
     """
     name = type(module).__name__
     forward = Forward(module, args, kwargs)
@@ -172,13 +180,14 @@ def capture(
             graph, symbolic = _with_variables(forward, tensors, smaller, few)
             tensors = symbolic.tensors
         graph = as_one_step(with_numbers(with_slices(graph)))
+        graph, reductions = with_reductions_moved(graph, ceilings_for(target), moved)
         made = written_constants(graph, name)
         source = compiled(graph, tensors, persistent=persistent, target=target)
         if smaller is not None:
             sizes = with_constants(symbolic.settled(), made)
     grows = smaller is not None and smaller.grows
     values = (*made, *forward.values)
-    return Captured(source, values, forward.spec, forward.outputs, sizes, grows)
+    return Captured(source, values, forward.spec, forward.outputs, sizes, grows, moved=reductions)
 
 
 def _with_variables(

@@ -183,6 +183,8 @@ class Writer(KernelWriter):
         name = "forward" if alone else f"_{identifier(call.name)}"
         head = [f"def {name}(self, {written_parameters(arguments(self._module))}):"]
         if isinstance(call.captured, Captured):
+            self._sites |= {moved.key: moved.done for moved in call.captured.moved}
+            self._remarks += [moved.words for moved in call.captured.moved if moved.done]
             body = self._body(call.captured)
         else:
             body = self._steps(call.captured, "" if alone else identifier(call.name))
