@@ -74,6 +74,23 @@ def test_places_of_a_transposed_convolution_are_summed_before_it() -> None:
     torch.testing.assert_close(graph(*args), function(*args), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_places_are_counted_at_any_size_dilation_and_stride(stride: int, mode: str) -> None:
+    def function(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        more = {"output_padding": stride - 1, "dilation": 2 + stride}
+        return torch.conv_transpose2d(x, w, b, stride=stride, **more).mean((2, 3))
+
+    args = torch.randn(2, 6, 7, 5), torch.randn(6, 8, 3, 2), torch.randn(8)
+    traced = make_fx(function, tracing_mode=mode)(*args)
+    graph, reductions = with_reductions_moved(traced, H200, EVERY)
+    assert len(reductions) == 1
+    assert not any("convolution" in str(node.target) for node in graph.graph.nodes)
+    for wider in (args[0], torch.randn(2, 6, 9, 8) if mode == "symbolic" else args[0]):
+        given = wider, *args[1:]
+        torch.testing.assert_close(graph(*given), function(*given), rtol=1e-4, atol=1e-4)
+
+
 def test_a_convolution_whose_edges_are_cut_stays() -> None:
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.conv_transpose2d(x, w, padding=1).mean((2, 3))

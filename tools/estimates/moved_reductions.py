@@ -8,6 +8,7 @@ for each column, may stand in between. In 16 bits the sums are kept in fp32, whi
 from __future__ import annotations
 
 import math
+import operator as py_operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -281,12 +282,13 @@ class _How:
         value = product.meta["val"]
         places = list(range(2, value.dim()))
         numbers = all(not isinstance(other, Node) for _, other in self.found.steps)
-        known = all(isinstance(size, int) for size in value.shape[2:])
         if not transposed or groups != 1 or any(padding) or self.over != places:  # type: ignore[arg-type]
             return None
-        if not numbers or not known or value.dtype != torch.float32:
-            return None
         name = _REDUCTIONS[self.reduction.target]
+        terms = product.args[2] is not None or any(step in _TERMS for step, _ in self.found.steps)
+        known = all(isinstance(size, int) for size in value.shape[2:])
+        if not numbers or value.dtype != torch.float32 or (name == "sum" and terms and not known):
+            return None
         words = f"the {name} of all places of a transposed convolution is a product of sums"
         # Each input is multiplied with each tap.
         inputs, taps = (product.args[at].meta["val"].shape for at in (0, 1))  # type: ignore[union-attr]
@@ -296,38 +298,58 @@ class _How:
         x, weight, bias = self.found.product.args[:3]
         assert isinstance(x, Node)
         assert isinstance(weight, Node)
-        count = math.prod(self._lengths())
         axes = list(self.over)
         taps = self._call(_ATEN.sum.dim_IntList, weight, axes)
         result = self._call(_ATEN.mm.default, self._call(_ATEN.sum.dim_IntList, x, axes), taps)
+        mean = _REDUCTIONS[self.reduction.target] == "mean"
+        if mean:
+            result = self._call(_ATEN.div.Tensor, result, self._places(x, weight))
+        # A sum has each term as often as there are places.
+        times = 1.0 if mean else float(math.prod(map(_size, self._lengths())))
         if isinstance(bias, Node):
-            result = self._call(
-                _ATEN.add.Tensor, result, self._call(_ATEN.mul.Tensor, bias, float(count))
-            )
+            added = self._call(_ATEN.mul.Tensor, bias, times)
+            result = self._call(_ATEN.add.Tensor, result, added)
         for operator, other in self.found.steps:
-            times = other if operator in _FACTORS else other * count
-            result = self._call(operator, result, times)
-        if _REDUCTIONS[self.reduction.target] == "mean":
-            result = self._call(_ATEN.mul.Tensor, result, 1 / count)
+            result = self._call(operator, result, other if operator in _FACTORS else other * times)
         return self._as_the_module_has_it(result)
+
+    def _places(self, x: Node, weight: Node) -> Any:
+        """How many places a transposed convolution without padding has, from its input's sizes."""
+        steps, _, dilations, _, beyond = self.found.product.args[3:8]
+        count: Any = 1
+        for at, (step, dilation, more) in enumerate(zip(steps, dilations, beyond, strict=True)):  # type: ignore[arg-type]
+            reach = dilation * (int(weight.meta["val"].shape[2 + at]) - 1) + more + 1
+            size = self._length(x, 2 + at)
+            if isinstance(size, int):
+                length: Any = (size - 1) * step + reach
+            else:
+                scaled = self._call(py_operator.mul, size, step)
+                length = self._call(py_operator.add, scaled, reach - step)
+            both = isinstance(count, int) and isinstance(length, int)
+            count = count * length if both else self._call(py_operator.mul, length, count)
+        return count
 
     def _as_the_module_has_it(self, result: Node) -> Node:
         """In the reduction's own type and shape."""
         value = self.reduction.meta["val"]
         if result.meta["val"].dtype != value.dtype:
             result = self._call(_ATEN._to_copy.default, result, dtype=value.dtype)
-        return self._call(_ATEN.reshape.default, result, self._shape())
+        if self.found.lead is not None:
+            return self._call(_ATEN.reshape.default, result, self._shape(self.found.lead))
+        if not _is_convolution(self.found.product):
+            return result if self.keepdim else self._call(_ATEN.squeeze.dims, result, [*self.over])
+        for axis in self.over if self.keepdim else ():
+            result = self._call(_ATEN.unsqueeze.default, result, axis)
+        return result
 
-    def _shape(self) -> list[Any]:
+    def _shape(self, lead: Sequence[Any]) -> list[Any]:
         """Sizes of what the reduction gives, as the graph names them."""
         given = self.reduction.args[0]
         assert isinstance(given, Node)
-        known = list(given.meta["val"].shape)
-        lead = self.found.lead
-        named = known if lead is None else [*lead, known[-1]]
+        named = [*lead, given.meta["val"].shape[-1]]
         kept = [1 if axis in self.over else size for axis, size in enumerate(named)]
         sizes = kept if self.keepdim else [s for a, s in enumerate(kept) if a not in self.over]
-        # One size that varies is what remains.
+        # Only that of the columns can vary without a name: it is what remains.
         return [-1 if isinstance(size, torch.SymInt) else size for size in sizes]
 
     def _wide(self, node: Node) -> Node:
