@@ -80,6 +80,7 @@ def test_a_file_without_a_drop_in_and_one_with_two_are_none_of_ours():
     assert without_drop_in(TEXT + "time = 1\n") is None
 
 
+@pytest.mark.long
 def test_remarks_on_the_drop_in_go_and_those_on_the_candidate_and_other_disclosures_stay():
     text = emitted(ASKS)
     other = Disclosure("library_share", "torch computes everything")

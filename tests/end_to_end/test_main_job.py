@@ -280,6 +280,7 @@ def test_a_device_that_is_not_there_is_the_environments_fault(
     assert "--device virtual" in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ def kernelagent(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.long
 def test_the_module_itself_is_profiled_and_what_it_needs_at_least_is_said(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -355,6 +355,8 @@ JUDGED = [
 
 
 @pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.always
+@pytest.mark.long
 def test_a_step_of_what_it_writes_is_accepted_by_the_judge(
     tmp_path: Path, fork_server: ForkServer, name: str
 ) -> None:

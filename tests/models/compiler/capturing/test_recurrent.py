@@ -64,6 +64,7 @@ def test_of_many_steps_without_a_kernel_it_is_said_at_once_that_they_stay_with_t
     assert time.process_time() - began < 45
 
 
+@pytest.mark.long
 def test_a_short_lstm_is_accepted_by_the_judge(tmp_path: Path, fork_server: ForkServer) -> None:
     torch.manual_seed(0)
     module, args = nn.LSTM(8, 16), (torch.randn(3, 2, 8),)

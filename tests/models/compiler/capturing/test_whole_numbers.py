@@ -62,6 +62,7 @@ class Attended(nn.Module):
         return torch.relu(answer)
 
 
+@pytest.mark.long
 def test_heads_that_are_executed_smaller_are_scaled_by_their_own_size(tmp_path: Path) -> None:
     torch.manual_seed(0)
     for width in (48, 16):

@@ -327,6 +327,7 @@ def test_the_root_of_the_head_s_size_follows_it(
     agrees(interpreter, tmp_path, module, result.source, full)
 
 
+@pytest.mark.long
 def test_another_root_of_a_size_follows_it_too(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -337,6 +338,7 @@ def test_another_root_of_a_size_follows_it_too(
     agrees(interpreter, tmp_path, module, result.source, full)
 
 
+@pytest.mark.long
 def test_what_is_added_to_a_root_of_a_size_follows_it_as_well(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:

@@ -119,6 +119,8 @@ def test_shifts_cover_a_window_and_nothing_beyond_it(window: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.always
+@pytest.mark.long
 def test_a_pooling_is_accepted_by_the_judge(
     tmp_path: Path, fork_server: ForkServer, kind: str
 ) -> None:

@@ -157,6 +157,7 @@ def test_long_sequences_are_estimated_faster_than_one_launch_a_layer_and_step() 
     assert not any(key.startswith(KIND) for key in made.sites)
 
 
+@pytest.mark.long
 def test_an_lstm_of_two_layers_is_accepted_by_the_judge(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:

@@ -79,6 +79,7 @@ def widened(judge: Judge, count: str) -> tuple[list[list[int]], str]:
     return [item["args"][0]["shape"] for item in sets[1:]], wider.disclosures[-1].message
 
 
+@pytest.mark.long
 def test_a_kernel_for_any_number_of_rows_is_admitted_on_the_neighbours_that_were_run(
     judge: Judge,
 ) -> None:
@@ -93,6 +94,8 @@ def test_a_kernel_for_any_number_of_rows_is_admitted_on_the_neighbours_that_were
     ["y = (x + other) * self.gain", "y = torch.where(y == 3.25 * self.gain, 0.0, y)"],
     ids=["torch computes", "torch has a part"],
 )
+@pytest.mark.always
+@pytest.mark.long
 def test_what_only_a_whole_judging_refuses_at_other_sizes_is_admitted_on_none(
     judge: Judge, at_other_sizes: str
 ) -> None:

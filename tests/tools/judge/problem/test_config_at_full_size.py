@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.judge import Judge
@@ -66,6 +68,7 @@ class ModelNew(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_its_estimate_is_of_the_users_sizes(tmp_path: Path, fork_server: ForkServer) -> None:
     path = tmp_path / "gained.py"
     path.write_text(PROBLEM)

@@ -195,6 +195,7 @@ def test_a_layer_that_only_some_sizes_have_is_there_in_what_is_executed(
     assert result.problem.build().shortcut.weight.dim() == 4
 
 
+@pytest.mark.long
 def test_rows_that_the_constructor_decides_give_way_with_it(tmp_path: Path) -> None:
     made = planned(tmp_path, BATCHED.format(batch=2048, length=512))
     assert made.arguments[2048] < 2048
@@ -204,6 +205,7 @@ def test_rows_that_the_constructor_decides_give_way_with_it(tmp_path: Path) -> N
     assert module(*args).shape == args[0].shape
 
 
+@pytest.mark.long
 def test_rows_that_the_module_fixes_end_with_words_where_they_are_too_many(
     tmp_path: Path,
 ) -> None:

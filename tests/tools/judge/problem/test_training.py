@@ -134,6 +134,8 @@ ONE_OF_EACH_CODE = {fixture.code: fixture.name for fixture in reversed(REFUSED)}
 
 
 @pytest.mark.parametrize("fixture", often(CORPUS, ONE_OF_EACH_CODE.values()))
+@pytest.mark.always
+@pytest.mark.long
 def test_the_corpus_is_judged_as_it_says(judge: Judge, fixture: Fixture) -> None:
     result = verdict(judge, fixture.source)
     code = result.reason.code if result.reason else None

@@ -52,6 +52,8 @@ def _of(threats: tuple[int, ...], which: Callable[[int], tuple[Fixture, ...]]) -
     [*_of((26, 27), CHEATS.__getitem__), *_of((26, 27), TWINS.__getitem__)],
     ids=lambda fixture: fixture.name,
 )
+@pytest.mark.always
+@pytest.mark.long
 def test_what_programs_read_of_each_other_and_leave_after_an_error_is_told(
     fixture: Fixture,
 ) -> None:

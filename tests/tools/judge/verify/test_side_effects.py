@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
@@ -96,6 +97,7 @@ def told(verdict: Evaluation, code: str) -> str:
     return message
 
 
+@pytest.mark.long
 def test_state_that_would_fit_an_input_is_told_not_to_have_been_given(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:

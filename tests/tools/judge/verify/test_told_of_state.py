@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
@@ -9,6 +11,7 @@ from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
 
 
+@pytest.mark.long
 def test_of_a_right_module_with_state_no_difference_is_told(fork_server: ForkServer) -> None:
     problem = ProblemSpec(path=str(problem_path("k_lost_state")))
     judge = Judge(JudgeSettings(problem, device="virtual"), fork_server)

@@ -303,6 +303,7 @@ def test_a_part_is_captured_with_the_strides_it_gets_in_the_model(tmp_path: Path
     assert x.stride() == (512, 1, 64, 8)
 
 
+@pytest.mark.long
 def test_kernels_that_never_answer_in_the_whole_model_are_no_success(tmp_path: Path) -> None:
     settings = _in_channels_last(tmp_path)
     # As wrong as can be: nothing of it is run.
