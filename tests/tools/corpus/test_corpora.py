@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence, Set
 from pathlib import Path
-from random import SystemRandom
+from random import Random
 
 import pytest
 
@@ -157,10 +157,10 @@ def test_who_judges_a_part_is_told_how_to_judge_all():
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_a_sixth_of_the_corpora_is_judged_as_it_must_be():
-    # Drawn anew each time: the whole takes an hour of two quiet cores.
+def test_a_sixth_of_the_corpora_is_judged_as_it_must_be(draw: Random):
+    # The whole takes an hour of two quiet cores.
     every = list(dict.fromkeys(entry.fixture for entry in entries("virtual")))
-    _judged_as_they_must_be(SystemRandom().sample(every, len(every) // 6))
+    _judged_as_they_must_be(draw.sample(every, len(every) // 6))
 
 
 @pytest.mark.soak
