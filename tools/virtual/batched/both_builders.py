@@ -84,6 +84,11 @@ class BothBuilders:
         for builder in (self.reference.builder, self.language.builder):
             builder.fuses, builder.approximates = fuses, errs
 
+    def multiply(self, *, values: bool) -> None:
+        """Whether the next launches' products have their values, or are counted only."""
+        for builder in (self.reference.builder, self.language.builder):
+            builder.multiplies = values
+
     @property
     def undefined_lanes(self) -> bool:
         """Whether the last launch had lanes that a load left undefined."""

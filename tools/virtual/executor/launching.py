@@ -253,6 +253,7 @@ class Launcher(LaunchLog):
             fuses=otherwise and bool(compiled.metadata["enable_fp_fusion"]),
             errs=self._errors(counting=counting),
         )
+        self.interpreter.multiply(values=brief is None)
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)
         logged.fresh = self._never_written.watch(self._fresh(storages)) if watched else None

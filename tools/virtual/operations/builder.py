@@ -99,6 +99,8 @@ class RepairedBuilder(RearrangingBuilder):
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
         self.approximates: int | None = None
         """Not None: what a GPU approximates is off by a last place here and there, as this number decides."""
+        self.multiplies = True
+        """Whether products have their values; otherwise they are counted only, and what they are added to stays as it is."""
         self.choices: Choices | None = None
         """Where conditions are noted; None: nowhere."""
         self.decides: Callable[[Array], Any] | None = None
@@ -349,6 +351,9 @@ class RepairedBuilder(RearrangingBuilder):
                 rows, inner = a.data.shape[-2:]
                 factors = elements + elements // rows * cols
                 self.count("split", SPLITTING[name].slots(factors, elements // inner * cols), name)
+        if not self.multiplies:
+            before = np.broadcast_shapes(a.data.shape[:-2], b.data.shape[:-2], d.data.shape[:-2])
+            return make(np.broadcast_to(d.data, (*before, *d.data.shape[-2:])), out)
         if not kind.is_floating():
             return make(np.matmul(a.data, b.data, dtype=d.data.dtype) + d.data, out)
         if kind == tl.float64:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
+import triton
+import triton.language as tl
 
 from kernelagent.models.compiler.templates.matmul.pricing import launch_traffic
+from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from kernelagent.tools.virtual.cost.traffic import TrafficCounter
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 from kernelagent.tools.virtual.executor.brief_counting import BriefCounting
 from kernelagent.tools.virtual.executor.launch import Launch
@@ -64,3 +69,35 @@ def test_another_size_is_another_launch() -> None:
     assert count.repeated(0, launch(20, length=65)) is None
     assert count.repeated(1, launch(20)) is None
     assert count.repeated(0, replace(launch(20), grid=(5, 1, 1))) is None
+
+
+@triton.jit
+def _product(a_ptr, b_ptr, out_ptr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.arange(0, BLOCK)[None, :]
+    inner = tl.arange(0, BLOCK)
+    a = tl.load(a_ptr + rows * BLOCK + inner[None, :])
+    b = tl.load(b_ptr + inner[:, None] * BLOCK + cols)
+    product = tl.dot(a, b, tl.zeros((BLOCK, BLOCK), dtype=tl.float32), input_precision="ieee")
+    tl.store(out_ptr + rows * BLOCK + cols, product + 1)
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_product_that_is_only_counted_counts_alike_and_adds_nothing(values: bool) -> None:
+    a, b, out = torch.ones(64, 16), torch.ones(16, 16), torch.zeros(64, 16)
+    arguments = {"a_ptr": a, "b_ptr": b, "out_ptr": out, "BLOCK": 16}
+    tensors = {name: value for name, value in arguments.items() if name != "BLOCK"}
+    described = Launch(
+        index=0,
+        kernel="_product",
+        line=1,
+        grid=(4, 1, 1),
+        tensors=tuple(tensor_argument(name, value) for name, value in tensors.items()),
+        scalars={},
+        constexprs={"BLOCK": 16},
+    )
+    interpreter, counter = BatchedInterpreter(), TrafficCounter("sm_90")
+    interpreter.multiply(values=values)
+    interpreter.run(_product, arguments, described, observers=[counter])
+    assert sum(counter.result(described).dot_flops.values()) == 2 * 64 * 16 * 16
+    assert out.unique().tolist() == [17.0 if values else 1.0]
