@@ -116,6 +116,8 @@ STAYS: dict[str, Callable[..., Any]] = {
     "rows and columns at once": lambda x, w, b, v: (x @ w).sum((0, 1)),
     "another type": lambda x, w, b, v: (x.double() @ w.double()).sum(1),
     "a sum in another type": lambda x, w, b, v: (x @ w).sum(1, dtype=torch.float64),
+    "a factor that adds an axis": lambda x, w, b, v: ((x @ w) * v[None, None]).sum(1),
+    "a term that adds an axis": lambda x, w, b, v: ((x @ w) + v[None, None]).mean(-1),
     "columns that are split": lambda x, w, b, v: (x @ w).view(6, 2, 7).sum(2),
 }
 
@@ -125,6 +127,22 @@ def test_what_is_no_reduction_of_a_linear_map_stays(name: str) -> None:
     graph, reductions = moved(STAYS[name], X, W, B, V)
     assert reductions == ()
     assert "mm" in graph.code
+
+
+CHANGED: dict[str, Callable[..., Any]] = {
+    "a factor": lambda x, w, b, v: ((y := x @ w), x.mul_(2), y.sum(1))[2],
+    "weights": lambda x, w, b, v: ((y := x @ w), w.zero_(), y.sum(0))[2],
+    "a term": lambda x, w, b, v: ((y := (x @ w) + v), v.add_(1), y.mean(1))[2],
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_nothing_is_moved_past_a_change_in_place(name: str) -> None:
+    graph, reductions = moved(CHANGED[name], X, W, B, V)
+    assert reductions == ()
+    args = [tensor.clone() for tensor in (X, W, B, V)]
+    expected = CHANGED[name](*[tensor.clone() for tensor in args])
+    torch.testing.assert_close(graph(*args), expected)
 
 
 def test_it_is_moved_where_that_saves_time_and_otherwise_on_request() -> None:

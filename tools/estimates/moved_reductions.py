@@ -103,6 +103,8 @@ def _way(graph: GraphModule, reduction: Node, gpu: DeviceCeilings) -> _Way | Non
     found = _map_of(given)
     if found is None or found.product.meta["val"].dtype != value.dtype:
         return None
+    if _is_written_between(found.product, reduction):
+        return None
     rank = given.meta["val"].dim()
     over = sorted({int(axis) % rank for axis in axes})
     how = _How(graph, reduction, found, over, bool(keepdim))
@@ -136,9 +138,22 @@ def _map_of(node: Node) -> _Map | None:
         return _viewed(before, node)
     if node.target in (*_FACTORS, *_TERMS) and not node.kwargs and len(node.args) == 2:
         other = node.args[1]
+        if node.meta["val"].dim() != node.args[0].meta["val"].dim():  # type: ignore[union-attr]
+            return None
         if isinstance(other, int | float) or _is_by_column(other, before.product):
             return _Map(before.product, (*before.steps, (node.target, other)), before.lead)
     return None
+
+
+def _is_written_between(first: Node, last: Node) -> bool:
+    """Whether anything is changed in place between the two, which what is moved would then read."""
+    node = first
+    while node is not last:
+        target = node.target
+        if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
+            return True
+        node = node.next
+    return False
 
 
 def _is_convolution(node: Node) -> bool:

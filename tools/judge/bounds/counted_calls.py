@@ -182,6 +182,8 @@ def grows_less(
     full: CountedCall,
     reference: tuple[Sequence[EagerRow], Sequence[EagerRow]],
     fewest_bytes: tuple[int, int] | None = None,
+    *,
+    at_least: bool = False,
 ) -> str | None:
     """How the work at the user's sizes falls short of that at the executed ones; None where it does not.
 
@@ -192,7 +194,7 @@ def grows_less(
     A fused kernel moves no intermediate results: its bytes need not grow more than those of inputs, weights and outputs.
 
     `reference`: what torch computes in the reference, executed and at the user's sizes. `fewest_bytes`: what must be
-    moved at both; None: not known.
+    moved at both; None: not known. `at_least`: the reference is one with less to do, of whose products half must be done, too.
     """
     before, after = (dict.fromkeys(_names(c.launches)) for c in (executed, full))
     if list(before) != list(after):
@@ -216,6 +218,9 @@ def grows_less(
                 f"its {what} grow by {theirs[what] / from_here:.3g} from the executed to the user's "
                 f"sizes, and {whose} by {wanted:.3g}"
             )
+    needed = large[_PRODUCTS] if at_least else 0.0
+    if theirs[_PRODUCTS] < _GROWTH * needed:
+        return f"it does {theirs[_PRODUCTS]:.3g} {_PRODUCTS} at the user's sizes, of {needed:.3g}"
     return None
 
 

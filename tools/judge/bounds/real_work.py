@@ -78,7 +78,7 @@ def counted_calls(context: JudgeContext, start: Start) -> dict[str, CountedCall]
         fewest = _fewest_bytes(context, source)
         why = grows_less(real[source.name], full[source.name], reference, fewest)
         if why is not None and (fewer := _with_known_algebra(context, source)) is not None:
-            why = grows_less(real[source.name], full[source.name], fewer, fewest)
+            why = grows_less(real[source.name], full[source.name], fewer, fewest, at_least=True)
         if why is not None:
             raise NotCounted(f"smaller sizes were executed (input set {source.name!r}), and {why}")
     return real | full

@@ -153,6 +153,11 @@ def identifier(text: str) -> str:
     return f"{plain}_" if keyword.iskeyword(plain) else plain
 
 
+def is_attribute(name: str) -> bool:
+    """Whether it can stand behind a dot in a file; numbers in sequences and keywords cannot."""
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
 def path_of(host: str) -> str:
     """The path of a tensor as the host has it: `0.running_mean` of `self.get_submodule("0").running_mean`."""
     got = re.fullmatch(r"""self\.get_\w+\(["'](.*?)["']\)(.*)""", host)

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.models.compiler.kernels.naming import is_attribute
+
 Shapes = Mapping[str, tuple[str, ...]]
 """By path, the text of each dimension of a parameter or a buffer."""
 NO_SHAPES: Shapes = MappingProxyType({})
@@ -101,19 +103,19 @@ def state_lines(module: torch.nn.Module, shapes: Shapes = NO_SHAPES) -> list[str
         owner = "self"
         for depth, part in enumerate(parents):
             prefix = ".".join(parents[: depth + 1])
-            step = f"{owner}.{part}" if part.isidentifier() else f'{owner}.get_submodule("{part}")'
+            step = f"{owner}.{part}" if is_attribute(part) else f'{owner}.get_submodule("{part}")'
             if prefix not in made:
                 made.add(prefix)
                 plain = f"{step} = nn.Module()"
                 lines.append(
-                    plain if part.isidentifier() else f'{owner}.add_module("{part}", nn.Module())'
+                    plain if is_attribute(part) else f'{owner}.add_module("{part}", nn.Module())'
                 )
             owner = step
         if id(tensor) in seen:
             lines.append(_assigned(owner, name, seen[id(tensor)]))
             continue
         seen[id(tensor)] = (
-            f"{owner}.{name}" if name.isidentifier() else f'{owner}.get_parameter("{name}")'
+            f"{owner}.{name}" if is_attribute(name) else f'{owner}.get_parameter("{name}")'
         )
         shape = tuple_of(shapes[path]) if path in shapes else str(tuple(tensor.shape))
         empty = f"torch.empty({shape}, dtype={tensor.dtype})"
@@ -129,7 +131,7 @@ def state_lines(module: torch.nn.Module, shapes: Shapes = NO_SHAPES) -> list[str
 
 def _assigned(owner: str, name: str, parameter: str) -> str:
     """A parameter's line; in a `nn.ParameterList` it has a number for a name."""
-    if name.isidentifier():
+    if is_attribute(name):
         return f"{owner}.{name} = {parameter}"
     return f'{owner}.register_parameter("{name}", {parameter})'
 

@@ -12,7 +12,7 @@ import torch
 from torch.utils._pytree import tree_unflatten
 
 from kernelagent.models.compiler.capturing.capture import Captured, PolicyCannot, Value
-from kernelagent.models.compiler.kernels.naming import identifier, unique
+from kernelagent.models.compiler.kernels.naming import identifier, is_attribute, unique
 from kernelagent.models.compiler.module.checks import (
     AS_IT_LAY,
     AS_IT_LIES,
@@ -146,10 +146,10 @@ def _assigned(step: Any) -> list[str]:
 
 
 def _attribute(path: str, kind: str) -> str:
-    if all(part.isidentifier() for part in path.split(".")):
+    if all(is_attribute(part) for part in path.split(".")):
         return f"self.{path}"
     part, _, name = path.rpartition(".")
-    if part and name.isidentifier():
+    if part and is_attribute(name):
         # A number in the path: torch has a getter for those.
         return f'self.get_submodule("{part}").{name}'
     getter = "get_parameter" if kind == "parameter" else "get_buffer"

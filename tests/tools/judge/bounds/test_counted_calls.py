@@ -89,6 +89,20 @@ def test_a_fused_kernel_need_not_move_what_lies_between_operations() -> None:
     assert "those of inputs, weights and outputs by 20" in str(less)
 
 
+def test_of_a_reference_with_less_to_do_half_must_be_done_though_little_was_executed() -> None:
+    def products(flops: int) -> tuple[list[EagerRow], CountedCall]:
+        made = CountedCall([row(traffic=replace(_MOVING, dot_flops={"tf32": flops}))], [])
+        return [replace(_RELU, name="mm", dot_flops=flops)], made
+
+    few, executed = products(1024)
+    many, honest = products(64 * _MIB)
+    _, idle = products(0)
+    assert grows_less(executed, idle, (few, many)) is None
+    words = grows_less(executed, idle, (few, many), at_least=True)
+    assert "0 operations of products at the user's sizes, of 6.71e+07" in str(words)
+    assert grows_less(executed, honest, (few, many), at_least=True) is None
+
+
 def test_products_in_tiles_larger_than_the_executed_sizes_need_not_grow_from_there():
     def product(flops: int) -> list[EagerRow]:
         return [replace(_RELU, name="mm", dot_flops=flops)]

@@ -15,7 +15,13 @@ from kernelagent.models.compiler.templates.matmul.prologue import (
     Prologue,
     once_and_each_turn,
 )
-from kernelagent.models.compiler.templates.matmul.tile_form import ALL_ROWS, FILLED, OFFSETS
+from kernelagent.models.compiler.templates.matmul.tile_form import (
+    ALL_ROWS,
+    COL_MASK,
+    FILLED,
+    OFFSETS,
+    ROW_MASK,
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,10 @@ class FactorSource:
                 continue
             assert isinstance(statement, ast.Assign)
             value = ast.unparse(renamed(ast.Expr(statement.value), names))
-            if not prologue.inside_is_zero:
+            if not prologue.fills_the_tile:
+                # What rows or columns share becomes a whole tile.
+                value = f"tl.where({self._across_mask} & {names[DEPTH_MASK]}, {value}, 0.0)"
+            elif not prologue.inside_is_zero:
                 value = f"tl.where({names[DEPTH_MASK]}, {value}, 0.0)"
             lines.append(f"{self.name} = {self._cast(value)}")
         return [line for line in lines if line]
@@ -95,6 +104,11 @@ class FactorSource:
             return value
         whole = isinstance(ast.parse(value, mode="eval").body, ast.Call | ast.Name)
         return f"{value if whole else f'({value})'}.to(tl.{self.dtype.removeprefix('torch.')})"
+
+    @property
+    def _across_mask(self) -> str:
+        """The mask of the product's own rows or columns."""
+        return ROW_MASK if self.prologue.role == "left" else COL_MASK
 
     @property
     def _rows_vary(self) -> bool:

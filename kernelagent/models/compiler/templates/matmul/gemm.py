@@ -83,8 +83,9 @@ def site_of(
     filled = replace(product, fillings={p.role: p.filling for p in before})
     fused = _planned(context, layouts, filled, before, taken)
     saved = sum(filling_us(filled, p.role, context.gpu) for p in before)
-    if alone.end is not None and fused.end is None:
-        # What follows would be written over what the tiles read.
+    over = any(product.out.storage in prologue.storages for prologue in before)
+    if fused.end is None and (over or alone.end is not None):
+        # Tiles would write over what others still read.
         return _site(context, number, product, alone, {}, layouts)
     inside = context.chosen.get(key, fused.first.us * NEARLY <= alone.first.us + saved)
     plan, own = (fused, filled) if inside else (alone, product)
@@ -310,7 +311,9 @@ class ProductSite:
     def _is_wide(self) -> bool:
         d = self.product.full
         most = max(d.rows * d.inner, d.inner * d.cols, d.rows * d.cols) * d.batch
-        return most >= _ADDRESSED
+        # What a launch before it addresses in 64 bits may be a part of something larger.
+        texts = (ast.unparse(prologue.kernel.function) for prologue in self.before)
+        return most >= _ADDRESSED or any("tl.int64" in text for text in texts)
 
 
 def _before(prologue: Prologue) -> str:

@@ -107,21 +107,42 @@ class Prologue:
     @property
     def inside_is_zero(self) -> bool:
         """Whether it is zero beyond the inner dimension: a tensor as it stands there, in another type."""
-        values = {
-            name: s.value for s in self.body if isinstance(s, ast.Assign) and (name := target_of(s))
-        }
-        value: ast.expr | None = values[FILLED]
+        value = self._without_casts(FILLED)
+        if not isinstance(value, ast.Call) or ast.unparse(value.func) != "tl.load":
+            return False
+        named = {keyword.arg: keyword.value for keyword in value.keywords}
+        other = named.get("other")
+        nothing = isinstance(other, ast.Constant) and other.value == 0
+        return nothing and "mask" in named and DEPTH_MASK in names_in(named["mask"])
+
+    @property
+    def fills_the_tile(self) -> bool:
+        """Whether it is computed for each row and each column, and so has a whole tile's shape."""
+        used, waiting = set[str](), {FILLED}
+        while waiting:
+            name = waiting.pop()
+            used.add(name)
+            value = self._values.get(name)
+            waiting |= set() if value is None else names_in(value) - used
+        return OFFSETS in used or {self.down, self.across} <= used | (
+            {self.down} if ALL_ROWS in used else set()
+        )
+
+    def _without_casts(self, name: str) -> ast.expr | None:
+        value: ast.expr | None = self._values.get(name)
         while value is not None:
             match value:
                 case ast.Call(func=ast.Attribute(value=inner, attr="to")):
                     value = inner
                 case ast.Name(id=name):
-                    value = values.get(name)
-                case ast.Call() if ast.unparse(value.func) == "tl.load":
-                    return any(DEPTH_MASK in names_in(k) for k in value.keywords)
+                    value = self._values.get(name)
                 case _:
-                    return False
-        return False
+                    break
+        return value
+
+    @property
+    def _values(self) -> dict[str, ast.expr]:
+        return {n: s.value for s in self.body if isinstance(s, ast.Assign) and (n := target_of(s))}
 
 
 @dataclass(frozen=True)

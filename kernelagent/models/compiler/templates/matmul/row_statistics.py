@@ -31,7 +31,11 @@ from kernelagent.models.compiler.templates.matmul.prologue import (
 )
 
 _REDUCING = ("tl.sum(", "triton_helpers.max2(", "triton_helpers.min2(")
-_NOT_BY_ROW = ("tl.float64", "tl.atomic", "tl.rand", "tl.device_assert", "for ")
+_ELEMENTWISE = re.compile(
+    r"libdevice\.\w+|tl_math\.\w+|triton_helpers\.(?:minimum|maximum)|"
+    r"float|tl\.(?:load|store|where|broadcast_to|full|arange|program_id|sigmoid|abs|sqrt_rn|div_rn)|.*\.to"
+)
+"""What is computed for each element by itself; whatever else a kernel calls must be one of `_REDUCING`."""
 _NO_FLOAT = (".to(tl.int", ".to(tl.uint", ".to(tl.int1)")
 _BY_NAME = frozenset("xindex xmask r0_index r0_mask r0_numel xnumel xoffset".split())
 """What later passes look for by its name, read or not."""
@@ -160,8 +164,7 @@ def _launch(kernel: Kernel, given: Mapping[str, ast.expr]) -> Launch:
 def _split(kernel: Kernel, out: str, length: str) -> _Split | None:
     """None where the stored value is no expression of elements and of fp32 numbers by row."""
     body = kernel.function.body
-    text = "\n".join(ast.unparse(statement) for statement in body)
-    if any(word in text for word in _NOT_BY_ROW):
+    if not all(map(_is_known, body)):
         return None
     store = next((s for s in body if _stores(s, out)), None)
     values = {name: s.value for s in body if isinstance(s, ast.Assign) and (name := target_of(s))}
@@ -234,6 +237,18 @@ def _word(value: ast.expr) -> str:
     if "max2(" in text:
         return "row_max"
     return "row_mean" if "/" in text else "row_sum"
+
+
+def _is_known(statement: ast.stmt) -> bool:
+    """Whether it is a plain statement of elements, or one of the sums and maxima over a row."""
+    if isinstance(statement, ast.Assign) and target_of(statement) is None:
+        return False
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
+        return False
+    if "float64" in ast.unparse(statement):
+        return False
+    called = (ast.unparse(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call))
+    return all(_ELEMENTWISE.fullmatch(name) or f"{name}(" in _REDUCING for name in called)
 
 
 def _is_float32(name: str, values: Mapping[str, ast.expr], reduced: set[str]) -> bool:
