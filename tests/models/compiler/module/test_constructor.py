@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernelagent.models.compiler.module.constructor import signature
+from kernelagent.models.compiler.module.constructor import signature, state_lines
 from kernelagent.models.compiler.module.fixed_arguments import fixed_arguments, refusal_lines
 
 
@@ -74,3 +74,24 @@ def test_defaults_that_are_lists_stand_in_the_signature() -> None:
 def test_other_arguments_than_the_kernels_were_made_for_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="made for"):
         constructor(Network)(10, **given)
+
+
+class Listed(torch.nn.Module):
+    """Parameters whose names are numbers, keywords, and one that has two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = torch.nn.ParameterList([torch.randn(2), torch.randn(3)])
+        self.named = torch.nn.ParameterDict({"in": torch.randn(4), "out": self.own[0]})
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2)])
+
+
+def test_parameters_in_lists_and_under_any_name_are_built_under_the_same() -> None:
+    original, names = Listed(), {"torch": torch, "nn": torch.nn}
+    lines = "\n".join(f"    {line}" for line in state_lines(original))
+    exec(f"def fill(self):\n{lines}\n    return self", names)
+    built = names["fill"](torch.nn.Module())
+    built.load_state_dict(original.state_dict())
+    assert built.state_dict().keys() == original.state_dict().keys()
+    assert built.get_parameter("named.out") is built.get_parameter("own.0")
+    assert torch.equal(built.get_parameter("named.in"), original.named["in"])
