@@ -39,11 +39,11 @@ from kernelagent.models.compiler.templates.matmul.prologue import (
     operand_of,
     prologue_of,
 )
+from kernelagent.models.compiler.templates.matmul.tile_launches import parts_source
 from kernelagent.models.compiler.templates.matmul.tile_source import (
     RESERVED,
     Source,
     Stride,
-    parts_source,
 )
 from kernelagent.tools.calls.float32_precision import matmul_precision
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelagent.models.compiler.capturing.capture import PolicyCannot
+from kernelagent.models.compiler.kernels.naming import renamed
 from kernelagent.models.compiler.kernels.rewriting import rewrite
 from kernelagent.models.compiler.program.dataflow import names_in, target_of
 from kernelagent.models.compiler.program.numbers import number
@@ -193,7 +194,7 @@ def prologue_of(
         at,
         role,
         kernel,
-        tuple(_in_words(statement, words) for statement in body),
+        tuple(renamed(statement, words) for statement in body),
         {name: value for name, value in arguments.items() if "ptr" in name and name in used},
         {n: v for n, v in arguments.items() if re.fullmatch(r"ks\d+", n) and n in used},
         words.get(ROWS, ROWS),
@@ -329,14 +330,6 @@ def _bytes_of(load: ast.Call, layout: Callable[[str], Layout | None]) -> int:
         return 0
     known = [found for name in names if "ptr" in name and (found := layout(name)) is not None]
     return sum(getattr(torch, found.dtype.removeprefix("torch.")).itemsize for found in known)
-
-
-def _in_words(statement: ast.stmt, words: Mapping[str, str]) -> ast.stmt:
-    copy = ast.parse(ast.unparse(ast.fix_missing_locations(statement))).body[0]
-    for part in ast.walk(copy):
-        if isinstance(part, ast.Name):
-            part.id = words.get(part.id, part.id)
-    return copy
 
 
 def once_and_each_turn(
