@@ -145,6 +145,19 @@ def test_nothing_is_moved_past_a_change_in_place(name: str) -> None:
     torch.testing.assert_close(graph(*args), expected)
 
 
+def test_a_key_means_the_same_reduction_whatever_is_chosen_for_others() -> None:
+    def function(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return (x @ w).view(2, 3, 14).mean(1).mean(1), (x @ w.relu()).sum(1)
+
+    first, second, third = (f"{MOVED}{number}" for number in range(3))
+    on = {item.key: item.words for item in moved(function, X, W)[1]}
+    off = {
+        item.key: item.words for item in moved(function, X, W, chosen={**EVERY, first: False})[1]
+    }
+    assert on.keys() == {first, second, third}
+    assert off.items() <= on.items()
+
+
 def test_it_is_moved_where_that_saves_time_and_otherwise_on_request() -> None:
     few = moved(lambda x, w: (x @ w).sum(1), X, W, chosen=None)[1]
     assert [item.done for item in few] == [False]

@@ -73,10 +73,9 @@ def with_reductions_moved(
     Nodes have their values in `meta`. `chosen`: which are moved, by key, where that is not what the estimate says.
     """
     result: list[Moved] = []
-    for node in list(graph.graph.nodes):
-        if node.op != "call_function" or node.target not in _REDUCTIONS:
-            continue
-        key = f"{MOVED}{len(result)}"
+    # Numbered before anything is moved: a moved one may make another movable.
+    for number, node in enumerate([n for n in graph.graph.nodes if n.target in _REDUCTIONS]):
+        key = f"{MOVED}{number}"
         way = _way(graph, node, gpu)
         if way is None:
             continue

@@ -187,7 +187,7 @@ def _other_templates(base: Attempt, code: str, message: str) -> Iterator[Hypothe
     for key, taken in base.sites.items():
         if taken:
             yield Hypothesis(
-                replace(base.choice, sites={**base.choice.sites, key: False}),
+                _flipped(base.choice, key, on=False),
                 f"{message}; {_otherwise(key, taken=True)}, in case that was why.",
             )
 
@@ -195,9 +195,16 @@ def _other_templates(base: Attempt, code: str, message: str) -> Iterator[Hypothe
 def _other_sites(base: Attempt) -> Iterator[Hypothesis]:
     for key, taken in base.sites.items():
         yield Hypothesis(
-            replace(base.choice, sites={**base.choice.sites, key: not taken}),
+            _flipped(base.choice, key, on=not taken),
             f"The estimates of both ways are uncertain: {_otherwise(key, taken=taken)}, and the judge compares.",
         )
+
+
+def _flipped(choice: Choice, key: str, *, on: bool) -> Choice:
+    """With this choice the other way round; what was chosen for products and kernels is of others once a reduction moves."""
+    if MOVED not in key:
+        return replace(choice, sites={**choice.sites, key: on})
+    return replace(choice, configs={}, sites={**choice.moved, key: on})
 
 
 def _otherwise(key: str, *, taken: bool) -> str:

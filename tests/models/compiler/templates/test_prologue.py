@@ -197,6 +197,30 @@ def test_a_norm_of_any_number_of_rows_is_done_in_the_tiles(tmp_path: Path) -> No
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
+CHANGED_IN_BETWEEN: dict[str, Callable[..., Any]] = {
+    "an activation": lambda a, b: _changed_later(a, b),
+    "a norm": lambda a, b: _normed_and_changed(a, b),
+}
+
+
+def _normed_and_changed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    y = torch.softmax(a, -1)
+    a.copy_((a @ b) @ b.T)
+    return y @ b
+
+
+@pytest.mark.parametrize("name", CHANGED_IN_BETWEEN)
+def test_what_lies_otherwise_and_is_changed_is_read_before(name: str, tmp_path: Path) -> None:
+    """Of a transposed input of any size it is not known where it lies."""
+    module, b = Of(CHANGED_IN_BETWEEN[name]), torch.randn(320, 16)
+    a = (torch.randn(320, 80) * 0.1).T
+    fewer = Smaller(module, (torch.randn(320, 40).T, b), {})
+    source = written(module, a, b, sites=INSIDE, smaller=fewer).source
+    expected = module(a.clone(), b)
+    got = answer(BatchedInterpreter(), source, tmp_path, module, a.clone(), b)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
 STORED: dict[str, Callable[..., Any]] = {
     "it is returned as well": lambda a, b: (torch.exp(a) @ b, torch.exp(a)),
     "another product reads it": lambda a, b: (torch.exp(a) @ b, torch.exp(a) @ b[:, :16]),

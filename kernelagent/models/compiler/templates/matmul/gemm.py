@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from kernelagent.models.compiler.choices import PRECEDES
 from kernelagent.models.compiler.kernels.naming import kernel_name, label, unique
+from kernelagent.models.compiler.program.dataflow import target_of
 from kernelagent.models.compiler.templates import Context, Namer, Printed, Site, at_most
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue, epilogue_of
@@ -311,9 +312,13 @@ class ProductSite:
     def _is_wide(self) -> bool:
         d = self.product.full
         most = max(d.rows * d.inner, d.inner * d.cols, d.rows * d.cols) * d.batch
-        # What a launch before it addresses in 64 bits may be a part of something larger.
-        texts = (ast.unparse(prologue.kernel.function) for prologue in self.before)
-        return most >= _ADDRESSED or any("tl.int64" in text for text in texts)
+        return most >= _ADDRESSED or any(map(_counts_in_64_bits, self.before))
+
+
+def _counts_in_64_bits(prologue: Prologue) -> bool:
+    """Whether its elements had to be numbered so: what it reads may be a part of something larger."""
+    numbered = [s for s in prologue.kernel.function.body if target_of(s) in ("xoffset", "xindex")]
+    return any("tl.int64" in ast.unparse(statement) for statement in numbered)
 
 
 def _before(prologue: Prologue) -> str:

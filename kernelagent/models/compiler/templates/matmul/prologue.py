@@ -177,6 +177,8 @@ def prologue_of(
     read = layouts.read(program, step)
     if pointer is None or layouts.written(program, step) != {operand.storage}:
         return None
+    if not reads_what_is_known(layouts, arguments):
+        return None
     if ends_torchs(program, layouts, at, read):
         return None
     if changed_between(program, layouts, at, product.at, read):
@@ -247,6 +249,11 @@ def written_for(
         if operand.storage in layouts.storages(node):
             return None
     return made
+
+
+def reads_what_is_known(layouts: Layouts, arguments: Mapping[str, ast.expr]) -> bool:
+    """Whether it is known in which memory each of a launch's tensors lies: of others no change is seen."""
+    return all(layouts.of(node) is not None for name, node in arguments.items() if "ptr" in name)
 
 
 def changed_between(

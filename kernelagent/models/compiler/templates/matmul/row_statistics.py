@@ -27,6 +27,7 @@ from kernelagent.models.compiler.templates.matmul.prologue import (
     changed_between,
     ends_torchs,
     lies_in_order,
+    reads_what_is_known,
     written_for,
 )
 
@@ -59,15 +60,19 @@ class _Split:
 def with_row_statistics(context: Context) -> Program:
     """The program with the norms in two parts whose second part a product's tiles do, where that pays or was chosen."""
     program = context.program
-    layouts = Layouts(context.captured, program)
-    every = list(enumerate(products(program, layouts, context.sizes, context.what)))
-    # From the last on, so that the places of those before it stay.
-    for number, product in reversed(every):
+    layouts, every = _products(context)
+    for number in reversed(range(len(every))):
         now = replace(context, program=program)
-        parts = _in_two(now, layouts, product)
+        parts = _in_two(now, layouts, every[number])
         if parts is not None and _wanted(now, parts, number):
             program = parts
+            layouts, every = _products(replace(context, program=program))
     return program
+
+
+def _products(context: Context) -> tuple[Layouts, list[Product]]:
+    layouts = Layouts(context.captured, context.program)
+    return layouts, list(products(context.program, layouts, context.sizes, context.what))
 
 
 def _wanted(context: Context, parts: Program, number: int) -> bool:
@@ -88,8 +93,7 @@ def _wanted(context: Context, parts: Program, number: int) -> bool:
 
 
 def _site(context: Context, number: int) -> ProductSite:
-    layouts = Layouts(context.captured, context.program)
-    every = list(products(context.program, layouts, context.sizes, context.what))
+    layouts, every = _products(context)
     return site_of(context, layouts, number, every[number])
 
 
@@ -113,7 +117,7 @@ def _in_two(context: Context, layouts: Layouts, product: Product) -> Program | N
         or len(written) != 1
     ):
         return None
-    if not isinstance(length, ast.Constant):
+    if not isinstance(length, ast.Constant) or not reads_what_is_known(layouts, arguments):
         return None
     read = layouts.read(program, step)
     also_written = layouts.written(program, step) - {operand.storage}
