@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -57,7 +56,6 @@ from kernelagent.tools.calls.result_form import foreign_container
 from kernelagent.tools.estimates.moved_reductions import Moved, with_reductions_moved
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
-NOTHING_CHOSEN: Mapping[str, bool] = MappingProxyType({})
 MOST_WRITTEN_OUT = 256
 """Values of a constant tensor that a reader still accepts in a source file."""
 
@@ -160,7 +158,7 @@ def capture(
     persistent: bool = True,
     smaller: Smaller | None = None,
     target: str = "sm_90",
-    moved: Mapping[str, bool] = NOTHING_CHOSEN,
+    moved: Mapping[str, bool] | None = None,
 ) -> Captured:
     """Inductor's source; `persistent`: rows are held whole where they fit. Raises `PolicyCannot`.
 

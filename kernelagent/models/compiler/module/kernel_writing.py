@@ -20,7 +20,7 @@ from kernelagent.models.compiler.kernels.naming import (
 )
 from kernelagent.models.compiler.kernels.rewriting import rewrite
 from kernelagent.models.compiler.module.spelling import spelled
-from kernelagent.models.compiler.program.dataflow import names_in
+from kernelagent.models.compiler.program.dataflow import stored_to
 from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.program.program import Launch, Program
 
@@ -178,14 +178,8 @@ def _written_back(tensors: Mapping[str, str]) -> dict[str, str]:
 def _with_barrier(body: Sequence[ast.stmt], written: set[str]) -> list[ast.stmt]:
     """All threads of a program have read what it writes over: a row's own number is held by several of them."""
     barrier = ast.parse("tl.debug_barrier()").body[0]
-    first = next((at for at, s in enumerate(body) if written & _stored_to(s)), len(body))
+    first = next((at for at, s in enumerate(body) if written & stored_to(s)), len(body))
     return [*body[:first], barrier, *body[first:]]
-
-
-def _stored_to(statement: ast.stmt) -> set[str]:
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    stores = isinstance(call, ast.Call) and ast.unparse(call.func) == "tl.store"
-    return names_in(call.args[0]) if stores and isinstance(call, ast.Call) else set()
 
 
 def _distinct(hosts: Mapping[str, str]) -> dict[str, str]:

@@ -52,6 +52,13 @@ def target_of(statement: ast.stmt) -> str | None:
     return None
 
 
+def stored_to(statement: ast.stmt) -> set[str]:
+    """The names in the address of a store; none for any other statement."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    stores = isinstance(call, ast.Call) and ast.unparse(call.func) == "tl.store"
+    return names_in(call.args[0]) if stores and isinstance(call, ast.Call) else set()
+
+
 def without_unread(body: Sequence[ast.stmt], results: Iterable[str] = ()) -> list[ast.stmt]:
     """The body less the assignments whose name is read nowhere; again, until nothing changes.
 

@@ -16,6 +16,7 @@ from kernelagent.models.compiler.choices import PRECEDES, Choice
 from kernelagent.models.compiler.module.writing import Writer, Written
 from kernelagent.models.compiler.policy import Past
 from kernelagent.models.compiler.program.calls import Call
+from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests import evaluations
 from tests.models.compiler.templates.interpreted import answer
@@ -180,8 +181,7 @@ def test_normed_rows_are_never_stored(name: str, tmp_path: Path) -> None:
     with torch.no_grad():
         expected = module(*args)
     got = answer(BatchedInterpreter(), inside.source, tmp_path, module, *args)
-    single = isinstance(expected, torch.Tensor)
-    for mine, theirs in zip(*([[got], [expected]] if single else [got, expected]), strict=True):
+    for mine, theirs in zip(tensors_of(got), tensors_of(expected), strict=True):
         few = 5e-3 if theirs.dtype == torch.float16 else 1e-5
         torch.testing.assert_close(mine, theirs, rtol=few, atol=few)
 
@@ -256,9 +256,7 @@ def test_what_others_read_is_stored(name: str, tmp_path: Path) -> None:
     made = written(module, A, B, sites=INSIDE)
     expected = module(A.clone(), B)
     got = answer(BatchedInterpreter(), made.source, tmp_path, module, A.clone(), B)
-    for mine, theirs in zip(
-        *((got, expected) if isinstance(got, tuple) else ([got], [expected])), strict=True
-    ):
+    for mine, theirs in zip(tensors_of(got), tensors_of(expected), strict=True):
         size = float(theirs.abs().max())
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5 * size)
     assert not any(made.sites.get(key, False) for key in INSIDE)
@@ -299,8 +297,7 @@ def test_rows_that_cannot_be_normed_in_a_tile_are_stored(name: str, tmp_path: Pa
     with torch.no_grad():
         expected = module(*args)
     got = answer(BatchedInterpreter(), source, tmp_path, module, *args)
-    single = isinstance(expected, torch.Tensor)
-    for mine, theirs in zip(*([[got], [expected]] if single else [got, expected]), strict=True):
+    for mine, theirs in zip(tensors_of(got), tensors_of(expected), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 

@@ -7,19 +7,22 @@ elements one by one, or whole rows. `tile_form` rewrites its statements.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.capturing.capture import PolicyCannot
 from kernelagent.models.compiler.kernels.rewriting import rewrite
 from kernelagent.models.compiler.program.dataflow import names_in
-from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.program.program import Kernel, Launch, Program
 from kernelagent.models.compiler.templates import Context
 from kernelagent.models.compiler.templates.layouts import Layouts, arguments_of, mentioned
+from kernelagent.models.compiler.templates.matmul.fused_launch import (
+    parameter_of,
+    place_of,
+    used_of,
+)
 from kernelagent.models.compiler.templates.matmul.products import Tiled
-from kernelagent.models.compiler.templates.matmul.tile_form import Elsewhere, Place, tile_form
+from kernelagent.models.compiler.templates.matmul.tile_form import Elsewhere, tile_form
 
 LEAST_HELD, MOST_HELD = 16, 256
 """Rows that a tile holds whole: the accumulator of longer ones does not fit the registers."""
@@ -58,65 +61,31 @@ def epilogue_of(
     at, step = reader
     kernel = program.kernels[step.kernel]
     arguments = arguments_of(program, step)
-    pointers = [
-        name
-        for name, value in arguments.items()
-        if "ptr" in name and product.out.storage in layouts.storages(value)
-    ]
-    layout = layouts.of(arguments[pointers[0]])
-    if len(pointers) != 1 or layout is None or not layout.starts_at_zero:
+    pointer = parameter_of(layouts, arguments, product.out.storage)
+    if pointer is None:
         return None
     if layouts.written(program, step) & needed:
         # Other tiles still read what this one would overwrite.
         return None
     try:
         plain = rewrite(kernel, what)
-        place = _place(kernel, pointers[0], arguments, product, context)
+        place = place_of(kernel, pointer, arguments, product, context)
         if place.row_wise and not LEAST_HELD <= (plain.held or 0) <= MOST_HELD:
             return None
         body = tile_form(plain.body, place)
     except (PolicyCannot, Elsewhere):
         # What a tile cannot do stays a launch of its own.
         return None
-    used = set().union(*(names_in(statement) for statement in body))
+    used = used_of(arguments, set().union(*(names_in(statement) for statement in body)))
     return Epilogue(
         at,
         kernel,
         tuple(body),
-        {name: value for name, value in arguments.items() if "ptr" in name and name in used},
-        {n: v for n, v in arguments.items() if re.fullmatch(r"ks\d+", n) and n in used},
+        used.tensors,
+        used.factors,
         plain.held if place.row_wise else None,
         plain.uses_libdevice,
     )
-
-
-def _place(
-    kernel: Kernel,
-    pointer: str,
-    arguments: Mapping[str, ast.expr],
-    product: Tiled,
-    context: Context,
-) -> Place:
-    """Where the kernel's indices lie in the product; raises `Elsewhere`."""
-    numbers = tuple(
-        {n: number(v, values, context.what) for n, v in arguments.items() if "ptr" not in n}
-        for values in context.sizes
-    )
-    row_wise = kernel.kind == "persistent_reduction"
-    if not (row_wise or kernel.kind == "pointwise") or kernel.axes != "x":
-        raise Elsewhere
-    if row_wise and product.mixed != "nothing":
-        raise Elsewhere
-    if row_wise and context.captured.grows and product.full.cols != product.small.cols:
-        # A tile that holds these rows does not hold longer ones.
-        raise Elsewhere
-    for values, dims in zip(numbers, (product.full, product.small), strict=True):
-        lengths = (dims.batch * dims.rows, dims.cols)
-        covered = (values["xnumel"], values.get("r0_numel", 1))
-        if covered != (lengths if row_wise else (lengths[0] * lengths[1], 1)):
-            raise Elsewhere
-    full, small = numbers
-    return Place(product, pointer, row_wise, (full, small))
 
 
 def _only_reader(

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelagent.models.compiler.kernels.naming import local_names, renamed
 from kernelagent.models.compiler.program.dataflow import names_in, target_of
@@ -13,7 +14,6 @@ from kernelagent.models.compiler.templates.matmul.prologue import (
     DEPTH,
     DEPTH_MASK,
     Prologue,
-    once_and_each_turn,
 )
 from kernelagent.models.compiler.templates.matmul.tile_form import (
     ALL_ROWS,
@@ -60,23 +60,21 @@ class FactorSource:
     @property
     def once(self) -> list[str]:
         """Before the loop: what does not change along the inner dimension."""
-        lines, _ = once_and_each_turn(self.prologue.body, self._along)
-        rows = [self._row_line()] if self._uses(ALL_ROWS, OFFSETS) and not self._rows_vary else []
-        return [*rows, *(self._text(line) for line in lines)]
+        rows = [self._row_line()] if self._numbers_rows and not self._rows_vary else []
+        return [*rows, *(self._text(line) for line in self._parts[0])]
 
     def turn(self, along: str, end: str) -> list[str]:
         """In the loop; `along`: how `inner` lies in the tile, `end`: where the inner dimension ends."""
         names, prologue = self._names, self.prologue
         place = f"(start + inner){along}" if along else "start + inner"
         lines = [f"{names[DEPTH]} = {place}", f"{names[DEPTH_MASK]} = {names[DEPTH]} < {end}"]
-        if self._uses(ALL_ROWS, OFFSETS) and self._rows_vary:
+        if self._numbers_rows and self._rows_vary:
             lines.append(self._row_line())
         if self._uses(OFFSETS):
             across = names.get(prologue.across, prologue.across)
             row = names[ALL_ROWS] if self.batched else names.get(prologue.down, prologue.down)
             lines.append(f"{names[OFFSETS]} = {row} * {self._width} + {across}")
-        _, turns = once_and_each_turn(prologue.body, self._along)
-        for statement in turns:
+        for statement in self._parts[1]:
             if target_of(statement) != FILLED:
                 lines.append(self._text(statement))
                 continue
@@ -88,7 +86,7 @@ class FactorSource:
             elif not prologue.inside_is_zero:
                 value = f"tl.where({names[DEPTH_MASK]}, {value}, 0.0)"
             lines.append(f"{self.name} = {self._cast(value)}")
-        return [line for line in lines if line]
+        return lines
 
     def about(self) -> list[str]:
         """In PyTorch's words, where they say no more than this one factor."""
@@ -115,18 +113,30 @@ class FactorSource:
         return self.prologue.down == DEPTH
 
     @property
-    def _along(self) -> frozenset[str]:
-        """Words that change along the inner dimension."""
-        return frozenset({DEPTH, DEPTH_MASK, OFFSETS, *([ALL_ROWS] if self._rows_vary else [])})
+    def _numbers_rows(self) -> bool:
+        """Whether it needs rows of all matrices of a batch, numbered through."""
+        return self.batched and self._uses(ALL_ROWS, OFFSETS)
+
+    @cached_property
+    def _parts(self) -> tuple[list[ast.stmt], list[ast.stmt]]:
+        """Statements that a tile needs once, and those that depend on where along the inner dimension it is."""
+        once: list[ast.stmt] = []
+        turns: list[ast.stmt] = []
+        varying = {DEPTH, DEPTH_MASK, OFFSETS, *([ALL_ROWS] if self._rows_vary else [])}
+        for statement in self.prologue.body:
+            name = target_of(statement)
+            if name == FILLED or names_in(statement) & varying:
+                varying |= {name} if name is not None else set()
+                turns.append(statement)
+            else:
+                once.append(statement)
+        return once, turns
 
     @property
     def _width(self) -> str:
         return {"rows": "n_rows", "cols": "n_cols"}.get(self.prologue.across, "n_inner")
 
     def _row_line(self) -> str:
-        """Rows of all matrices of a batch, numbered through."""
-        if not self.batched:
-            return ""
         down = self.prologue.down
         height = {"rows": "n_rows", "cols": "n_cols"}.get(down, "n_inner")
         return f"{self._names[ALL_ROWS]} = batch * {height} + {self._names.get(down, down)}"
@@ -137,7 +147,7 @@ class FactorSource:
     def _text(self, statement: ast.stmt) -> str:
         return ast.unparse(renamed(statement, self._names))
 
-    @property
+    @cached_property
     def _names(self) -> dict[str, str]:
         own = {
             DEPTH: f"{self.name}_depth",

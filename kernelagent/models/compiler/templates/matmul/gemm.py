@@ -47,6 +47,7 @@ from kernelagent.models.compiler.templates.matmul.tile_source import (
     Stride,
 )
 from kernelagent.tools.calls.float32_precision import matmul_precision
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 KIND = "product"
 _ADDRESSED = 1 << 31
@@ -83,14 +84,14 @@ def site_of(
         return _site(context, number, product, alone, {}, layouts)
     filled = replace(product, fillings={p.role: p.filling for p in before})
     fused = _planned(context, layouts, filled, before, taken)
-    saved = sum(filling_us(filled, p.role, context.gpu) for p in before)
+    saved = _saved_us(filled, fused, context.gpu)
     over = any(product.out.storage in prologue.storages for prologue in before)
     if fused.end is None and (over or alone.end is not None):
         # Tiles would write over what others still read.
         return _site(context, number, product, alone, {}, layouts)
     inside = context.chosen.get(key, fused.first.us * NEARLY <= alone.first.us + saved)
     plan, own = (fused, filled) if inside else (alone, product)
-    return _site(context, number, own, plan, {key: inside}, layouts, saved if inside else 0.0)
+    return _site(context, number, own, plan, {key: inside}, layouts)
 
 
 @dataclass(frozen=True)
@@ -132,16 +133,20 @@ def _site(
     plan: _Plan,
     options: Mapping[str, bool],
     layouts: Layouts,
-    saved_us: float = 0.0,
 ) -> ProductSite:
-    """`saved_us`: of the launches before it."""
     gpu, end = context.gpu, plan.end
-    theirs = library_us(product, gpu, rounds=matmul_precision() != "highest") + saved_us
+    theirs = library_us(product, gpu, rounds=matmul_precision() != "highest")
+    theirs += _saved_us(product, plan, gpu)
     theirs += round_trip_us(product, gpu) if end is not None else 0.0
     reached = frozenset[str]() if end is None else layouts.storages(_tuple_of(end.tensors))
     return ProductSite(
         number, product, end, plan.first, plan.priced, theirs, reached, plan.before, options
     )
+
+
+def _saved_us(product: Product, plan: _Plan, gpu: DeviceCeilings) -> float:
+    """Of the launches before it."""
+    return sum(filling_us(product, prologue.role, gpu) for prologue in plan.before)
 
 
 def _tuple_of(tensors: Mapping[str, ast.expr]) -> ast.expr:
@@ -208,7 +213,7 @@ class ProductSite:
             how = "as sums of products, because one side is a vector"
         beside = ["with what precedes it"] if self.before else []
         beside += ["with what follows it"] if self.end is not None else []
-        around = "".join(f"{words} " for words in [" and ".join(beside)] if words)
+        around = f"{' and '.join(beside)} " if beside else ""
         return (
             f"the product {batch}{d.rows} × {d.inner} × {d.cols} {around}{how} "
             f"(estimate: {self.first.us:.0f} µs; torch's library: {self.library_us:.0f} µs)"

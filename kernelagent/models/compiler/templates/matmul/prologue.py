@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -17,7 +18,6 @@ from kernelagent.models.compiler.capturing.capture import PolicyCannot
 from kernelagent.models.compiler.kernels.naming import renamed
 from kernelagent.models.compiler.kernels.rewriting import rewrite
 from kernelagent.models.compiler.program.dataflow import names_in, target_of
-from kernelagent.models.compiler.program.numbers import number
 from kernelagent.models.compiler.program.program import (
     Allocate,
     Kernel,
@@ -33,6 +33,11 @@ from kernelagent.models.compiler.templates.layouts import (
     arguments_of,
     mentioned,
     stands_in_order,
+)
+from kernelagent.models.compiler.templates.matmul.fused_launch import (
+    parameter_of,
+    place_of,
+    used_of,
 )
 from kernelagent.models.compiler.templates.matmul.products import (
     Dims,
@@ -53,7 +58,6 @@ from kernelagent.models.compiler.templates.matmul.tile_form import (
     ROW_MASK,
     ROWS,
     Elsewhere,
-    Place,
     tile_form,
 )
 
@@ -141,7 +145,7 @@ class Prologue:
                     break
         return value
 
-    @property
+    @cached_property
     def _values(self) -> dict[str, ast.expr]:
         return {n: s.value for s in self.body if isinstance(s, ast.Assign) and (n := target_of(s))}
 
@@ -170,10 +174,8 @@ def prologue_of(
         return None
     at, step = made
     kernel = program.kernels[step.kernel]
-    if kernel.kind != "pointwise" or kernel.axes != "x":
-        return None
     arguments = arguments_of(program, step)
-    pointer = _written_parameter(arguments, layouts, operand.storage)
+    pointer = parameter_of(layouts, arguments, operand.storage)
     read = layouts.read(program, step)
     if pointer is None or layouts.written(program, step) != {operand.storage}:
         return None
@@ -185,20 +187,21 @@ def prologue_of(
         return None
     factor = _factor(product, role, flipped=lies)
     try:
+        place = place_of(kernel, pointer, arguments, factor, context, fills=True)
         plain = rewrite(kernel, context.what)
-        body = tile_form(plain.body, _place(context, factor, pointer, arguments))
+        body = tile_form(plain.body, place)
     except (PolicyCannot, Elsewhere):
         # What a tile cannot do stays a launch of its own.
         return None
-    used = set().union(*(names_in(statement) for statement in body))
+    used = used_of(arguments, set().union(*(names_in(statement) for statement in body)))
     words = _WORDS[role, lies]
     return Prologue(
         at,
         role,
         kernel,
         tuple(renamed(statement, words) for statement in body),
-        {name: value for name, value in arguments.items() if "ptr" in name and name in used},
-        {n: v for n, v in arguments.items() if re.fullmatch(r"ks\d+", n) and n in used},
+        used.tensors,
+        used.factors,
         words.get(ROWS, ROWS),
         words.get(COLS, COLS),
         read,
@@ -283,15 +286,6 @@ def ends_torchs(program: Program, layouts: Layouts, launch: int, storages: froze
     return any(places == {launch} for places in read.values())
 
 
-def _written_parameter(
-    arguments: Mapping[str, ast.expr], layouts: Layouts, storage: str
-) -> str | None:
-    """The one parameter that is the factor, from its beginning on."""
-    pointers = [n for n, v in arguments.items() if "ptr" in n and storage in layouts.storages(v)]
-    layout = layouts.of(arguments[pointers[0]]) if len(pointers) == 1 else None
-    return pointers[0] if layout is not None and layout.starts_at_zero else None
-
-
 def _factor(product: Product, role: Role, *, flipped: bool) -> _Factor:
     def dims(of: Dims) -> Dims:
         rows, cols = (of.rows, of.inner) if role == "left" else (of.inner, of.cols)
@@ -299,20 +293,6 @@ def _factor(product: Product, role: Role, *, flipped: bool) -> _Factor:
         return Dims(of.batch, rows, cols, 1)
 
     return _Factor(product.batch, dims(product.full), dims(product.small))
-
-
-def _place(
-    context: Context, factor: _Factor, pointer: str, arguments: Mapping[str, ast.expr]
-) -> Place:
-    """Where the launch's indices lie in the factor; raises `Elsewhere`."""
-    full, small = (
-        {n: number(v, values, context.what) for n, v in arguments.items() if "ptr" not in n}
-        for values in context.sizes
-    )
-    for values, dims in ((full, factor.full), (small, factor.small)):
-        if values["xnumel"] != dims.batch * dims.rows * dims.cols:
-            raise Elsewhere
-    return Place(factor, pointer, False, (full, small), fills=True)
 
 
 def _filling(body: Sequence[ast.stmt], layout: Callable[[str], Layout | None]) -> Filling:
@@ -337,20 +317,3 @@ def _bytes_of(load: ast.Call, layout: Callable[[str], Layout | None]) -> int:
         return 0
     known = [found for name in names if "ptr" in name and (found := layout(name)) is not None]
     return sum(getattr(torch, found.dtype.removeprefix("torch.")).itemsize for found in known)
-
-
-def once_and_each_turn(
-    body: Sequence[ast.stmt], depth: frozenset[str]
-) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """Statements that a tile needs once, and those that depend on where along the inner dimension it is."""
-    once: list[ast.stmt] = []
-    turns: list[ast.stmt] = []
-    varying = set(depth)
-    for statement in body:
-        name = target_of(statement)
-        if name == FILLED or names_in(statement) & varying:
-            varying |= {name} if name is not None else set()
-            turns.append(statement)
-        else:
-            once.append(statement)
-    return once, turns

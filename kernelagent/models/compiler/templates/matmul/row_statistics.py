@@ -15,7 +15,12 @@ from dataclasses import dataclass, replace
 from kernelagent.models.compiler.capturing.capture import PolicyCannot
 from kernelagent.models.compiler.choices import PRECEDES
 from kernelagent.models.compiler.kernels.naming import renamed, unique
-from kernelagent.models.compiler.program.dataflow import names_in, target_of, without_unread
+from kernelagent.models.compiler.program.dataflow import (
+    names_in,
+    stored_to,
+    target_of,
+    without_unread,
+)
 from kernelagent.models.compiler.program.program import Allocate, Kernel, Launch, Program, Step
 from kernelagent.models.compiler.templates import Context
 from kernelagent.models.compiler.templates.layouts import Layouts, arguments_of
@@ -37,7 +42,7 @@ _ELEMENTWISE = re.compile(
     r"float|tl\.(?:load|store|where|broadcast_to|full|arange|program_id|sigmoid|abs|sqrt_rn|div_rn)|.*\.to"
 )
 """What is computed for each element by itself; whatever else a kernel calls must be one of `_REDUCING`."""
-_NO_FLOAT = (".to(tl.int", ".to(tl.uint", ".to(tl.int1)")
+_NO_FLOAT = (".to(tl.int", ".to(tl.uint")
 _BY_NAME = frozenset("xindex xmask r0_index r0_mask r0_numel xnumel xoffset".split())
 """What later passes look for by its name, read or not."""
 _OF_ROWS = frozenset({"r0_index", "r0_mask", "r0_numel", "R0_BLOCK", "rindex", "RBLOCK"})
@@ -170,7 +175,7 @@ def _split(kernel: Kernel, out: str, length: str) -> _Split | None:
     body = kernel.function.body
     if not all(map(_is_known, body)):
         return None
-    store = next((s for s in body if _stores(s, out)), None)
+    store = next((s for s in body if out in stored_to(s)), None)
     values = {name: s.value for s in body if isinstance(s, ast.Assign) and (name := target_of(s))}
     value = _stored(store, values, length)
     if value is None:
@@ -192,11 +197,12 @@ def _split(kernel: Kernel, out: str, length: str) -> _Split | None:
     if not numbers or not all(_is_float32(name, values, reduced) for name in numbers):
         return None
     count = len(kernel.function.args.args)
+    names = [name for name in values if name in numbers]
     passed = tuple(
         (_word(values[name]), f"out_ptr{count + at}", f"in_ptr{count + at}")
-        for at, name in enumerate(name for name in values if name in numbers)
+        for at, name in enumerate(names)
     )
-    ordered = list(zip((name for name in values if name in numbers), passed, strict=True))
+    ordered = list(zip(names, passed, strict=True))
     in_place = (out, f"in_ptr{count + len(passed)}") if out.startswith("in_out_ptr") else None
     stores = [_parsed(f"tl.store({into} + xindex, {n}, xmask)") for n, (_, into, _) in ordered]
     kept = without_unread([*(s for s in body if s is not store), *stores], _BY_NAME)
@@ -353,13 +359,6 @@ def _kernel(
     function = ast.FunctionDef(name, arguments, list(body), [], None, None)
     signature = {p.arg: kernel.signature.get(p.arg, "*fp32") for p in parameters}
     return Kernel(name, kind, ast.fix_missing_locations(function), signature, "x")
-
-
-def _stores(statement: ast.stmt, pointer: str) -> bool:
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call) or ast.unparse(call.func) != "tl.store":
-        return False
-    return pointer in names_in(call.args[0])
 
 
 def _reduces(value: ast.expr) -> bool:

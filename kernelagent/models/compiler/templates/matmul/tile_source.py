@@ -104,21 +104,13 @@ class Source:
         after = self._after()
         if not before and not after:
             return [f'"""In PyTorch: {text}."""']
+        if after is None and not before:
+            return [f'"""In PyTorch: {text}, and what follows it element by element."""']
         if after is None:
-            lines = [*before, text, "and what follows it element by element"]
-            return (
-                [f'"""In PyTorch: {text}, and what follows it element by element."""']
-                if not before
-                else ['"""In PyTorch:', "", *lines, '"""']
-            )
-        return [
-            '"""In PyTorch:',
-            "",
-            *before,
-            f"product = {text}" if after else text,
-            *after,
-            '"""',
-        ]
+            lines = [text, "and what follows it element by element"]
+        else:
+            lines = [f"product = {text}" if after else text, *after]
+        return ['"""In PyTorch:', "", *before, *lines, '"""']
 
     def _after(self) -> list[str] | None:
         """What follows the product, in terms of `product`; None where nothing says which of several that is."""
@@ -180,11 +172,6 @@ class Source:
         unused = set() if self._grouped else {"GROUP_M"}
         unused |= {"SPLIT_K"} if config.blocks["SPLIT_K"] == 1 else set()
         return [block for block in config.blocks if block not in unused]
-
-    def factor_names(self) -> set[str]:
-        """What the loop over the inner dimension names."""
-        computed = (name for factor in self.computed.values() for name in factor.locals)
-        return {self.names["left"], self.names["right"], *computed}
 
     def _factor_pointers(self, role: Role) -> list[str]:
         factor = self.computed.get(role)
@@ -368,11 +355,12 @@ class Source:
         if OFFSETS in used:
             lines.append(f"{OFFSETS} = {row} * n_cols + cols")
         pointers = {p: self.names[p] for p in self.end.tensors}
+        computed = (name for factor in self.computed.values() for name in factor.locals)
         names = local_names(
             self.end.kernel,
             self.end.body,
             pointers,
-            RESERVED.union(self.factor_names(), self.names.values()),
+            RESERVED.union([self.names[role] for role in ROLES], computed),
         )
         return [*lines, *(ast.unparse(renamed(s, names)) for s in self.end.body)]
 
