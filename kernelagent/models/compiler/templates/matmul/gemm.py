@@ -7,7 +7,7 @@ whatever must follow it, is left to the library unless a turn asks otherwise.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelagent.models.compiler.choices import PRECEDES
@@ -17,8 +17,10 @@ from kernelagent.models.compiler.templates import Context, Namer, Printed, Site,
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue, epilogue_of
 from kernelagent.models.compiler.templates.matmul.factor_source import FactorSource
+from kernelagent.models.compiler.templates.matmul.kernel_text import Stride
 from kernelagent.models.compiler.templates.matmul.pricing import (
     NEARLY,
+    STREAM_GAIN,
     Priced,
     filling_us,
     how_multiplied,
@@ -41,11 +43,8 @@ from kernelagent.models.compiler.templates.matmul.prologue import (
     prologue_of,
 )
 from kernelagent.models.compiler.templates.matmul.tile_launches import parts_source
-from kernelagent.models.compiler.templates.matmul.tile_source import (
-    RESERVED,
-    Source,
-    Stride,
-)
+from kernelagent.models.compiler.templates.matmul.tile_source import RESERVED, Source
+from kernelagent.models.compiler.templates.matmul.tile_streams import is_streamed
 from kernelagent.tools.calls.float32_precision import matmul_precision
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
@@ -121,9 +120,18 @@ def _planned(
         for precision in precisions(product.left.dtype, matmul_precision())
         for item in ranked(product, precision, held, context.gpu)
     ]
-    usual = min(priced, key=lambda item: item.us)
-    first = next(item for item in priced if item.us <= usual.us * NEARLY)
-    return _Plan(before, end, first, tuple(priced))
+    return _Plan(before, end, _first(priced), tuple(priced))
+
+
+def _first(priced: Sequence[Priced]) -> Priced:
+    """The fastest by estimate, or a simpler one that is nearly as fast."""
+    whole = [item for item in priced if not is_streamed(item.config)]
+    streams = [item for item in priced if is_streamed(item.config)]
+    usual = min(whole, key=lambda item: item.us)
+    shared = min(streams, key=lambda item: item.us, default=usual)
+    if shared.us * STREAM_GAIN <= usual.us:
+        return shared
+    return next(item for item in whole if item.us <= usual.us * NEARLY)
 
 
 def _site(

@@ -6,7 +6,7 @@ Both are priced by what the judge prices them with: `tools/virtual/cost` and `to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelagent.domain.tables.dtypes import FLOATS
 from kernelagent.models.compiler.choices import Alternative, Config, power_of_two
@@ -17,6 +17,11 @@ from kernelagent.models.compiler.templates.matmul.products import (
     Product,
     Role,
     Tiled,
+)
+from kernelagent.models.compiler.templates.matmul.tile_streams import (
+    PROGRAMS,
+    is_streamed,
+    whole_tiles,
 )
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.operations import Operand as Moved
@@ -58,6 +63,8 @@ _THREADS = 2048
 """Of a multiprocessor (data sheets, sm_80 and sm_90)."""
 _TURN_CLOCKS = 1000
 """Of a turn of a product by a vector: about two trips to DRAM, as the judge counts them in its machine code (sm_90)."""
+_MOST_ROUNDS = 16
+"""Rounds of tiles over the whole GPU from which on what the last one leaves idle is too little to share out."""
 _LEAST_TURNS = 4
 """Turns of the loop that a part of a split product keeps at least."""
 MOST_ACCUMULATED = {EXACT: 128 * 64, SPLIT: 128 * 128, ROUNDED: 128 * 256, None: 128 * 256}
@@ -67,6 +74,8 @@ _SLOWER = 1.5
 """Configurations estimated slower than the best by this factor are not offered."""
 NEARLY = 1.02
 """A configuration must be estimated so much faster to be preferred to a simpler one."""
+STREAM_GAIN = 1.1
+"""And where programs share out tiles, which takes a second kernel and longer to judge."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,8 @@ def _words(name: str, item: Priced) -> str:
     tile = " × ".join(map(str, sizes))
     splits = blocks.get("SPLIT_K", 1)
     parts = "" if splits == 1 else f", the inner dimension in {splits} parts"
+    if is_streamed(item.config):
+        parts = f", shared out in equal parts to {blocks[PROGRAMS]} programs"
     precision = item.config.precision
     how = f", products {precision}" if precision is not None else ""
     return (
@@ -129,7 +140,7 @@ def ranked(
     """Configurations from the fastest by estimate on; of nearly equal ones the larger tile first."""
     priced = [
         Priced(config, template_us(product, config, gpu))
-        for config in _configurations(product, precision, held)
+        for config in _configurations(product, precision, held, gpu)
     ]
     return fastest_first(priced)
 
@@ -142,17 +153,25 @@ def fastest_first(priced: Sequence[Priced]) -> list[Priced]:
 
 def template_us(product: Product, config: Config, gpu: DeviceCeilings) -> float:
     """Estimated microseconds of our kernel, and of the one that adds up its parts."""
-    dims, splits = product.full, config.blocks["SPLIT_K"]
     traffic = _traffic(product, config, gpu)
     us = estimate_launch(traffic, None, gpu, config.num_stages).us
     if _is_plain(config):
         us = max(us, gpu.launch_us + _waiting_us(product, config, gpu))
-    if splits == 1:
+    size = _part_bytes(product, config)
+    if not size:
         return us
-    size = 4 * dims.batch * dims.rows * dims.cols
     # The parts are read while L2 still has them, where they fit at all.
-    rate = gpu.l2_bytes_per_s if splits * size < gpu.l2_bytes / 2 else gpu.dram_bytes_per_s
-    return us + gpu.launch_us + 1e6 * splits * size / rate
+    rate = gpu.l2_bytes_per_s if size < gpu.l2_bytes / 2 else gpu.dram_bytes_per_s
+    return us + gpu.launch_us + 1e6 * size / rate
+
+
+def _part_bytes(product: Product, config: Config) -> int:
+    """What is written of sums that a second kernel adds up."""
+    dims, splits = product.full, config.blocks["SPLIT_K"]
+    if is_streamed(config):
+        # Each end of a share within a tile leaves two parts.
+        return 2 * 4 * config.blocks[PROGRAMS] * config.blocks["BLOCK_M"] * config.blocks["BLOCK_N"]
+    return 4 * splits * _elements(dims) if splits > 1 else 0
 
 
 def _is_plain(config: Config) -> bool:
@@ -201,7 +220,9 @@ def _elements(dims: Dims) -> int:
     return dims.batch * dims.rows * dims.cols
 
 
-def _configurations(product: Product, precision: str | None, held: int | None) -> Iterator[Config]:
+def _configurations(
+    product: Product, precision: str | None, held: int | None, gpu: DeviceCeilings
+) -> Iterator[Config]:
     dims = product.full
     for rows, cols in _shapes(dims, held, precision):
         inner = _inner(product, rows, cols, precision)
@@ -211,7 +232,22 @@ def _configurations(product: Product, precision: str | None, held: int | None) -
             if splits > 1 and -(-dims.inner // inner) < splits * _LEAST_TURNS:
                 break
             blocks = {"BLOCK_M": rows, "BLOCK_N": cols, "BLOCK_K": inner, "GROUP_M": 8}
-            yield Config({**blocks, "SPLIT_K": splits}, warps, 3, precision)
+            config = Config({**blocks, "SPLIT_K": splits}, warps, 3, precision)
+            yield config
+            if splits == 1 and _leaves_a_part_idle(product, config, gpu):
+                yield replace(config, blocks={**config.blocks, PROGRAMS: gpu.sms})
+
+
+def _leaves_a_part_idle(product: Product, config: Config, gpu: DeviceCeilings) -> bool:
+    """Whether the last round of tiles does, and shares of equal length are long enough for a loop."""
+    programs, turns = _programs(product, config), -(-product.full.inner // config.blocks["BLOCK_K"])
+    shared = programs - whole_tiles(programs, gpu.sms)
+    return (
+        not _is_plain(config)
+        and programs <= _MOST_ROUNDS * gpu.sms
+        and programs % gpu.sms > 0
+        and shared * turns >= _LEAST_TURNS * gpu.sms
+    )
 
 
 def _shapes(dims: Dims, held: int | None, precision: str | None) -> Sequence[tuple[int, int]]:
@@ -243,7 +279,10 @@ def _tiles(product: Product, config: Config) -> tuple[int, int]:
 
 def _programs(product: Product, config: Config) -> int:
     down, across = _tiles(product, config)
-    return product.full.batch * down * across * config.blocks["SPLIT_K"]
+    tiles = product.full.batch * down * across
+    if is_streamed(config):
+        return config.blocks[PROGRAMS] + whole_tiles(tiles, config.blocks[PROGRAMS])
+    return tiles * config.blocks["SPLIT_K"]
 
 
 def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFacts:
@@ -252,9 +291,9 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     down, across = _tiles(product, config)
     left, right = (_loaded(product, role) for role in ROLES)
     loads = dims.batch * dims.inner * (left * dims.rows * across + right * dims.cols * down)
-    stores = _elements(dims) * (
-        SIZES[product.out.dtype] if blocks["SPLIT_K"] == 1 else 4 * blocks["SPLIT_K"]
-    )
+    stores = _part_bytes(product, config)
+    if blocks["SPLIT_K"] == 1:
+        stores += _elements(dims) * SIZES[product.out.dtype]
     distinct = dims.batch * dims.inner * (left * dims.rows + right * dims.cols)
     # Programs of a group share rows; the other operand is read again by each group that does not find it in L2.
     panel = right * dims.inner * dims.cols * dims.batch

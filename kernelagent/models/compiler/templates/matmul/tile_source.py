@@ -1,60 +1,44 @@
 """The text of a product's kernels: tiles over rows and columns, a loop over the inner dimension, an end.
 
 Three forms: products of tiles on `tl.dot`; where one side is a vector, sums of products; and, where
-tiles are too few for the GPU, parts of the inner dimension that a second kernel adds up.
+tiles are too few for the GPU or leave a part of it idle at the end, parts of the inner dimension that a
+second kernel adds up (`tile_streams`: in shares of equal length).
 """
 
 from __future__ import annotations
 
 import ast
-import re
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelagent.models.compiler.choices import Config
-from kernelagent.models.compiler.kernels.layout import folded
 from kernelagent.models.compiler.kernels.naming import local_names, renamed
 from kernelagent.models.compiler.program.dataflow import names_in
 from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue
 from kernelagent.models.compiler.templates.matmul.factor_source import FactorSource
+from kernelagent.models.compiler.templates.matmul.kernel_text import Stride, function_of, times
 from kernelagent.models.compiler.templates.matmul.products import ROLES, Product, Role
 from kernelagent.models.compiler.templates.matmul.tile_form import ALL_ROWS, OFFSETS
+from kernelagent.models.compiler.templates.matmul.tile_streams import (
+    is_streamed,
+    stream_summed,
+    streamed,
+)
+from kernelagent.models.compiler.templates.matmul.tile_words import docstring, product_words
 
 RESERVED = frozenset(
     """rows cols batch inner inside start begin end length split program group first height within
-    tiles_m tiles_n row_mask col_mask product sums all_rows offsets parts_ptr out_ptr""".split()
+    tiles_m tiles_n row_mask col_mask product sums all_rows offsets parts_ptr out_ptr
+    turn turns last tile tiles whole shared each slot lanes cut down other count strips at final""".split()
 )
 _TO_FLOAT = ".to(tl.float32)"
-_PRODUCT = re.compile(r"\b(?:addmm|baddbmm|mm|bmm|mv|dot)(?:_default)?(?:_\d+)?\b")
-"""What an ending calls the product."""
-
-
-@dataclass(frozen=True)
-class Stride:
-    """An operand's strides as factors in the kernel: None for 0, an empty text for 1."""
-
-    batch: str | None
-    rows: str | None
-    cols: str | None
-    parameters: Mapping[str, str]
-    """Those that are parameters of the kernel, with what the host passes."""
-
-    @classmethod
-    def of(cls, name: str, texts: Sequence[str], known: Mapping[str, Mapping[str, str]]) -> Stride:
-        """`texts`: the host's for batch, rows and columns; `known`: the kernel's words by axis and text."""
-        factors: list[str | None] = []
-        parameters: dict[str, str] = {}
-        for axis, text in zip(("batch", "row", "col"), texts, strict=True):
-            if text in ("0", "1"):
-                factors.append(None if text == "0" else "")
-            elif text in known.get(axis, {}):
-                factors.append(known[axis][text])
-            else:
-                parameters[f"{name}_{axis}_stride"] = text
-                factors.append(f"{name}_{axis}_stride")
-        batch, rows, cols = factors
-        return cls(batch, rows, cols, parameters)
+_SPLIT = (
+    "split = tl.program_id(1)",
+    "length = tl.cdiv(tl.cdiv(n_inner, BLOCK_K), SPLIT_K) * BLOCK_K",
+    "begin = split * length",
+    "end = tl.minimum(begin + length, n_inner)",
+)
+"""Which part of the inner dimension a program has."""
 
 
 @dataclass(frozen=True)
@@ -83,51 +67,32 @@ class Source:
 
     def identity(self, config: Config) -> str:
         """Equal for two sites that one kernel serves."""
-        return f"{self._kernel('', config)}{self.product.full}{config}"
+        return f"{''.join(self.kernels('', config).values())}{self.product.full}{config}"
 
     def kernels(self, name: str, config: Config) -> dict[str, str]:
         """Definitions by name."""
+        if is_streamed(config):
+            return {
+                name: self._stream(name, config),
+                f"{name}_sum": self._stream_sum(f"{name}_sum"),
+            }
         if config.blocks["SPLIT_K"] == 1:
             return {name: self._kernel(name, config)}
         return {name: self._kernel(name, config), f"{name}_sum": self._sum(f"{name}_sum")}
 
-    def _about(self, *, split: bool) -> list[str]:
-        """The docstring: in PyTorch's words, what follows the product, too."""
-        right = self.strides.get("right")
-        transposed = ".T" if right is not None and right.cols == "n_inner" else ""
-        text = f"{self.names['left']} @ {self.names['right']}{transposed}"
-        if split:
-            return [f'"""Parts of {text}, which are still to be added."""']
-        if "addend" in self.names:
-            text += f" + {self.names['addend']}"
-        before = [line for factor in self.computed.values() for line in factor.about()]
-        after = self._after()
-        if not before and not after:
-            return [f'"""In PyTorch: {text}."""']
-        if after is None and not before:
-            return [f'"""In PyTorch: {text}, and what follows it element by element."""']
-        if after is None:
-            lines = [text, "and what follows it element by element"]
-        else:
-            lines = [f"product = {text}" if after else text, *after]
-        return ['"""In PyTorch:', "", *before, *lines, '"""']
-
-    def _after(self) -> list[str] | None:
-        """What follows the product, in terms of `product`; None where nothing says which of several that is."""
-        if self.end is None or not self.end.kernel.expressions:
-            return []
-        lines = self.end.kernel.expressions
-        if len({name for line in lines for name in _PRODUCT.findall(line)}) > 1:
-            return None
-        called = {ast.unparse(node): self.names[p] for p, node in self.end.tensors.items()}
-        return [
-            _PRODUCT.sub("product", re.sub(r"\w+", lambda m: called.get(m[0], m[0]), line))
-            for line in lines
-        ]
+    @property
+    def _words(self) -> list[str]:
+        return docstring(self.names, self.strides, self.computed.values(), self.end)
 
     def _kernel(self, name: str, config: Config) -> str:
         split = config.blocks["SPLIT_K"] > 1
-        body = [*self._about(split=split), *self._place(), *self._loop(config, split=split)]
+        place = ["program = tl.program_id(0)", *self._counts, *self._place("program")]
+        about = self._words
+        if split:
+            text = product_words(self.names, self.strides)
+            about = [f'"""Parts of {text}, which are still to be added."""']
+        body = [*about, *place, *(_SPLIT if split else [])]
+        body += self._loop(config, split=split)
         body += self._parts("tl.store", "product") if split else self._finish()
         parameters = [name for role in ROLES for name in self._factor_pointers(role)]
         parameters += ["parts_ptr"] if split else self.end_pointers()
@@ -137,7 +102,51 @@ class Source:
         factors = [name for factor in self.computed.values() for name in factor.sizes]
         factors += [] if split else self.end_factors()
         blocks = self.blocks(config)
-        return _function(name, [*parameters, *sizes, *strides], [*factors, *blocks], body)
+        return function_of(name, [*parameters, *sizes, *strides], [*factors, *blocks], body)
+
+    def _stream(self, name: str, config: Config) -> str:
+        """Programs of equal length, and what they cannot finish as parts."""
+        parameters = [name for role in ROLES for name in self._factor_pointers(role)]
+        parameters += ["parts_ptr", *self.end_pointers(), *self._stream_sizes]
+        parameters += [p for r in ROLES if r in self.strides for p in self.strides[r].parameters]
+        factors = [name for factor in self.computed.values() for name in factor.sizes]
+        body = streamed(
+            self._counts,
+            self._stream_tiles,
+            self._place("tile"),
+            self._loop(config, split=True),
+            self._finish(),
+        )
+        return function_of(
+            name,
+            [*parameters, *self.end_strides()],
+            [*factors, *self.end_factors(), *self.blocks(config)],
+            [*self._words, *body],
+        )
+
+    def _stream_sum(self, name: str) -> str:
+        parameters = ["parts_ptr", *self.end_pointers(), *self._stream_sizes]
+        blocks = ["BLOCK_M", "BLOCK_N", "BLOCK_K", *(["GROUP_M"] if self._grouped else [])]
+        body = stream_summed(
+            self._counts, self._stream_tiles, self._place("tile", "ROWS"), self._finish()
+        )
+        return function_of(
+            name,
+            [*parameters, *self.end_strides()],
+            [*self.end_factors(), *blocks, "PROGRAMS", "ROWS"],
+            body,
+        )
+
+    @property
+    def _stream_sizes(self) -> list[str]:
+        return ["n_rows", "n_cols", "n_inner", *(["n_batch"] if self.batched else [])]
+
+    @property
+    def _stream_tiles(self) -> str:
+        """How many tiles all matrices have."""
+        if self.batched:
+            return "tiles * n_batch"
+        return "tiles_m * tiles_n" if self._grouped else "tl.cdiv(n_rows, BLOCK_M)"
 
     def _sum(self, name: str) -> str:
         body = [
@@ -160,7 +169,7 @@ class Source:
         parameters = ["parts_ptr", *self.end_pointers(), "n_rows", "n_cols"]
         parameters += ["n_batch"] if self.batched else []
         blocks = ["BLOCK_M", "BLOCK_N", "SPLIT_K"]
-        return _function(
+        return function_of(
             name,
             [*parameters, *self.end_strides()],
             [*self.end_factors(), *blocks],
@@ -195,45 +204,51 @@ class Source:
     def _grouped(self) -> bool:
         return self.form == "tiles" and (self.end is None or self.end.held is None)
 
-    def _place(self) -> list[str]:
-        lines = ["program = tl.program_id(0)"]
+    @property
+    def _counts(self) -> list[str]:
+        """How many tiles there are, down, across and in a matrix of a batch."""
+        lines = []
         if self._grouped:
             lines += ["tiles_m = tl.cdiv(n_rows, BLOCK_M)", "tiles_n = tl.cdiv(n_cols, BLOCK_N)"]
         if self.batched:
             size, block = ("n_cols", "BLOCK_N") if self._across else ("n_rows", "BLOCK_M")
             count = "tiles_m * tiles_n" if self._grouped else f"tl.cdiv({size}, {block})"
-            lines += [
-                f"tiles = {count}",
-                f"batch = {self._long('(program // tiles)')}",
-                "program = program % tiles",
-            ]
+            lines.append(f"tiles = {count}")
+        return lines
+
+    def _place(self, tile: str, height: str | None = None) -> list[str]:
+        """Where the tile of this number lies; `height`: of its rows so many from `down` on alone."""
+        lines = []
+        if self.batched:
+            lines += [f"batch = {self._long(f'({tile} // tiles)')}", f"{tile} = {tile} % tiles"]
         if self._grouped:
             return [
                 *lines,
                 "# Programs walk GROUP_M tiles down, then one across: neighbours in time share factors in L2.",
-                "group = program // (GROUP_M * tiles_n)",
+                f"group = {tile} // (GROUP_M * tiles_n)",
                 "first = group * GROUP_M",
                 "height = tl.minimum(tiles_m - first, GROUP_M)",
-                "within = program % (GROUP_M * tiles_n)",
-                *self._indices("(first + within % height)", "within // height"),
+                f"within = {tile} % (GROUP_M * tiles_n)",
+                *self._indices("(first + within % height)", "within // height", height),
             ]
-        return [
-            *lines,
-            *(self._indices("0", "program") if self._across else self._indices("program", "0")),
-        ]
+        places = ("0", tile) if self._across else (tile, "0")
+        return [*lines, *self._indices(*places, height)]
 
     @property
     def _across(self) -> bool:
         """Programs go along one row."""
         return self.form == "row" and (self.end is None or self.end.held is None)
 
-    def _indices(self, down: str, across: str) -> list[str]:
+    def _indices(self, down: str, across: str, height: str | None = None) -> list[str]:
         def index(place: str, block: str) -> str:
             lanes = f"tl.arange(0, {block})"
             return lanes if place == "0" else f"({place} * {block} + {lanes})"
 
+        rows = index(down, "BLOCK_M")
+        if height is not None:
+            rows = f"({down} * BLOCK_M + down + tl.arange(0, {height}))"
         return [
-            f"rows = {self._long(index(down, 'BLOCK_M'))}[:, None]",
+            f"rows = {self._long(rows)}[:, None]",
             f"cols = {self._long(index(across, 'BLOCK_N'))}[None, :]",
             "row_mask = rows < n_rows",
             "col_mask = cols < n_cols",
@@ -244,15 +259,9 @@ class Source:
         return f"{text}.to(tl.int64)" if self.wide else text
 
     def _loop(self, config: Config, *, split: bool) -> list[str]:
+        """The sum over the inner dimension; `split`: from `begin` to `end`."""
         begin, end = ("begin", "end") if split else ("0", "n_inner")
         lines = []
-        if split:
-            lines += [
-                "split = tl.program_id(1)",
-                "length = tl.cdiv(tl.cdiv(n_inner, BLOCK_K), SPLIT_K) * BLOCK_K",
-                "begin = split * length",
-                "end = tl.minimum(begin + length, n_inner)",
-            ]
         shape = {"tiles": "", "column": "[None, :]", "row": "[:, None]"}[self.form]
         lines.append(f"inner = {self._long('tl.arange(0, BLOCK_K)')}{shape}")
         at = "(begin + inner)" if split else "inner"
@@ -293,7 +302,7 @@ class Source:
                 turn.append(f"{name} = tl.load({name}_ptrs, mask={masks[role]}, other=0.0)")
         turn.append(self._accumulated(config))
         turn += [
-            f"{self.names[role]}_ptrs += {_times('BLOCK_K', step)}" for role, step in steps.items()
+            f"{self.names[role]}_ptrs += {times('BLOCK_K', step)}" for role, step in steps.items()
         ]
         lines += [f"    {line}" for line in turn]
         if self.form != "tiles":
@@ -313,9 +322,9 @@ class Source:
     def _pointers(self, name: str, role: str, rows: str | None, cols: str | None) -> str:
         stride = self.strides[role]
         terms = [f"{name}_ptr"]
-        terms += [_times("batch", stride.batch)] if stride.batch is not None else []
+        terms += [times("batch", stride.batch)] if stride.batch is not None else []
         terms += [
-            _times(index, step)
+            times(index, step)
             for index, step in ((rows, stride.rows), (cols, stride.cols))
             if index is not None and step is not None
         ]
@@ -366,16 +375,4 @@ class Source:
 
     def _terms(self, stride: Stride) -> list[str]:
         pairs = (("batch", stride.batch), ("rows", stride.rows), ("cols", stride.cols))
-        return [_times(index, step) for index, step in pairs if step is not None]
-
-
-def _function(
-    name: str, parameters: Sequence[str], constants: Sequence[str], body: Sequence[str]
-) -> str:
-    given = ", ".join([*parameters, *(f"{constant}: tl.constexpr" for constant in constants)])
-    head = ["@triton.jit", folded(f"def {name}({given}):")]
-    return "\n".join([*head, textwrap.indent(folded("\n".join(body)), "    ")])
-
-
-def _times(index: str, stride: str | None) -> str:
-    return f"{index} * {stride}" if stride else index
+        return [times(index, step) for index, step in pairs if step is not None]
