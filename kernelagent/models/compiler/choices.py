@@ -22,6 +22,8 @@ _FULL = 264
 
 PRECEDES = "what precedes "
 """How the key of a choice begins that is no site's: whether tiles do what a launch before them did."""
+GROUPED = "one launch of "
+"""And of one that says whether several products share a launch."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Choice:
     configs: dict[str, Config] = field(default_factory=dict)
     """By kernel name as it stands in the candidate."""
     sites: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a template takes over a site, where that is not what the estimate says; `PRECEDES` and `MOVED` alike."""
+    """Whether a template takes over a site, where that is not what the estimate says; `PRECEDES`, `GROUPED` and `MOVED` alike."""
 
     @property
     def moved(self) -> dict[str, bool]:

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from kernelagent.domain.evaluation import Evaluation, KernelFacts, Reason
 from kernelagent.models.compiler.choices import (
+    GROUPED,
     PRECEDES,
     Alternative,
     Choice,
@@ -213,6 +214,9 @@ def _otherwise(key: str, *, taken: bool) -> str:
         return f"{key} is {'taken where the module has it' if taken else 'moved again'}"
     if PRECEDES in key:
         return f"{'a kernel of its own does' if taken else 'its own tiles do'} {key}"
+    if GROUPED in key:
+        products = key.split(GROUPED)[-1]
+        return f"{products} {'have a launch each' if taken else 'share one launch'}"
     return ("torch's library does " if taken else "a kernel of ours does ") + key
 
 

@@ -6,7 +6,7 @@ Both are priced by what the judge prices them with: `tools/virtual/cost` and `to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from kernelagent.domain.tables.dtypes import FLOATS
 from kernelagent.models.compiler.choices import Alternative, Config, power_of_two
@@ -172,6 +172,19 @@ def _part_bytes(product: Product, config: Config) -> int:
         # Each end of a share within a tile leaves two parts.
         return 2 * 4 * config.blocks[PROGRAMS] * config.blocks["BLOCK_M"] * config.blocks["BLOCK_N"]
     return 4 * splits * _elements(dims) if splits > 1 else 0
+
+
+def together_us(products: Sequence[Product], config: Config, gpu: DeviceCeilings) -> float:
+    """Estimated microseconds of one launch whose programs do the tiles of all these products."""
+    each = [_traffic(product, config, gpu) for product in products]
+    values = [{field.name: getattr(facts, field.name) for field in fields(facts)} for facts in each]
+    counted = [name for name, value in values[0].items() if isinstance(value, int)]
+    total = {name: sum(row[name] for row in values) for name in counted}
+    flops: dict[str, int] = {}
+    for facts in each:
+        for kind, number in facts.dot_flops.items():
+            flops[kind] = flops.get(kind, 0) + number
+    return estimate_launch(TrafficFacts(**total, dot_flops=flops), None, gpu, config.num_stages).us
 
 
 def _is_plain(config: Config) -> bool:

@@ -25,8 +25,9 @@ from kernelagent.models.compiler.program.program import Allocate, Kernel, Launch
 from kernelagent.models.compiler.templates import Context
 from kernelagent.models.compiler.templates.layouts import Layouts, arguments_of
 from kernelagent.models.compiler.templates.matmul.epilogue import MOST_HELD
-from kernelagent.models.compiler.templates.matmul.gemm import KIND, ProductSite, site_of
+from kernelagent.models.compiler.templates.matmul.gemm import site_of
 from kernelagent.models.compiler.templates.matmul.pricing import NEARLY, stored_us
+from kernelagent.models.compiler.templates.matmul.product_site import KIND, ProductSite
 from kernelagent.models.compiler.templates.matmul.products import Product, products
 from kernelagent.models.compiler.templates.matmul.prologue import (
     changed_between,

@@ -63,7 +63,7 @@ def parts_source(
     given = Given.of(plan, namer, sizes)
     taken = [f"{block}={blocks[block]}" for block in plan.blocks(config)]
     taken += [f"num_warps={config.num_warps}", f"num_stages={config.num_stages}"]
-    tiles = _tiles(plan, sizes, blocks["BLOCK_M"], blocks["BLOCK_N"])
+    tiles = tile_count(plan, sizes, config)
     kernels = plan.kernels(name, config)
     if is_streamed(config):
         return kernels, _streamed(plan, name, config, namer, given, tiles, taken, sizes)
@@ -83,6 +83,11 @@ def parts_source(
         f"{name}[({tiles}, {splits})]({', '.join(passed)})",
         f"{name}_sum[({_tiles(plan, sizes, rows, cols)},)]({', '.join(summed)})",
     ]
+
+
+def tile_count(plan: Source, sizes: Mapping[str, str], config: Config) -> str:
+    """How many tiles all matrices have, as the host spells it."""
+    return _tiles(plan, sizes, config.blocks["BLOCK_M"], config.blocks["BLOCK_N"])
 
 
 def _streamed(

@@ -78,38 +78,74 @@ class Source:
             }
         if config.blocks["SPLIT_K"] == 1:
             return {name: self._kernel(name, config)}
-        return {name: self._kernel(name, config), f"{name}_sum": self._sum(f"{name}_sum")}
+        return {name: self._part(name, config), f"{name}_sum": self._sum(f"{name}_sum")}
 
     @property
     def _words(self) -> list[str]:
         return docstring(self.names, self.strides, self.computed.values(), self.end)
 
-    def _kernel(self, name: str, config: Config) -> str:
-        split = config.blocks["SPLIT_K"] > 1
-        place = ["program = tl.program_id(0)", *self._counts, *self._place("program")]
-        about = self._words
-        if split:
-            text = product_words(self.names, self.strides)
-            about = [f'"""Parts of {text}, which are still to be added."""']
-        body = [*about, *place, *(_SPLIT if split else [])]
-        body += self._loop(config, split=split)
-        body += self._parts("tl.store", "product") if split else self._finish()
+    def tile_function(self, name: str, config: Config) -> str:
+        """A function that does one tile: that of the number `program`, which it is given first."""
+        return function_of(
+            name,
+            ["program", *self.tile_parameters],
+            [*self.tile_constants, *self.blocks(config)],
+            [*self._words, *self._tile(config)],
+        )
+
+    @property
+    def tile_parameters(self) -> list[str]:
+        """What the kernel is given of tensors, sizes and strides, in that order."""
         parameters = [name for role in ROLES for name in self._factor_pointers(role)]
-        parameters += ["parts_ptr"] if split else self.end_pointers()
-        strides = [p for r in ROLES if r in self.strides for p in self.strides[r].parameters]
-        strides += [] if split else self.end_strides()
-        sizes = ["n_rows", "n_cols", "n_inner", *(["n_batch"] if split and self.batched else [])]
-        factors = [name for factor in self.computed.values() for name in factor.sizes]
-        factors += [] if split else self.end_factors()
-        blocks = self.blocks(config)
-        return function_of(name, [*parameters, *sizes, *strides], [*factors, *blocks], body)
+        parameters += [*self.end_pointers(), "n_rows", "n_cols", "n_inner"]
+        return [*parameters, *self._factor_strides, *self.end_strides()]
+
+    @property
+    def tile_constants(self) -> list[str]:
+        """And of the sizes that addresses are computed with."""
+        return [*self._factor_sizes, *self.end_factors()]
+
+    def _kernel(self, name: str, config: Config) -> str:
+        return function_of(
+            name,
+            self.tile_parameters,
+            [*self.tile_constants, *self.blocks(config)],
+            [*self._words, "program = tl.program_id(0)", *self._tile(config)],
+        )
+
+    def _tile(self, config: Config) -> list[str]:
+        place = [*self._counts, *self._place("program")]
+        return [*place, *self._loop(config, split=False), *self._finish()]
+
+    def _part(self, name: str, config: Config) -> str:
+        """Of each tile a part of the inner dimension."""
+        text = product_words(self.names, self.strides)
+        body = [
+            f'"""Parts of {text}, which are still to be added."""',
+            "program = tl.program_id(0)",
+            *self._counts,
+            *self._place("program"),
+            *_SPLIT,
+            *self._loop(config, split=True),
+            *self._parts("tl.store", "product"),
+        ]
+        parameters = [name for role in ROLES for name in self._factor_pointers(role)]
+        parameters += ["parts_ptr", *self._sizes, *self._factor_strides]
+        constants = [*self._factor_sizes, *self.blocks(config)]
+        return function_of(name, parameters, constants, body)
+
+    @property
+    def _factor_strides(self) -> list[str]:
+        return [p for r in ROLES if r in self.strides for p in self.strides[r].parameters]
+
+    @property
+    def _factor_sizes(self) -> list[str]:
+        return [name for factor in self.computed.values() for name in factor.sizes]
 
     def _stream(self, name: str, config: Config) -> str:
         """Programs of equal length, and what they cannot finish as parts."""
         parameters = [name for role in ROLES for name in self._factor_pointers(role)]
-        parameters += ["parts_ptr", *self.end_pointers(), *self._stream_sizes]
-        parameters += [p for r in ROLES if r in self.strides for p in self.strides[r].parameters]
-        factors = [name for factor in self.computed.values() for name in factor.sizes]
+        parameters += ["parts_ptr", *self.end_pointers(), *self._sizes]
         body = streamed(
             self._counts,
             self._stream_tiles,
@@ -119,13 +155,13 @@ class Source:
         )
         return function_of(
             name,
-            [*parameters, *self.end_strides()],
-            [*factors, *self.end_factors(), *self.blocks(config)],
+            [*parameters, *self._factor_strides, *self.end_strides()],
+            [*self.tile_constants, *self.blocks(config)],
             [*self._words, *body],
         )
 
     def _stream_sum(self, name: str) -> str:
-        parameters = ["parts_ptr", *self.end_pointers(), *self._stream_sizes]
+        parameters = ["parts_ptr", *self.end_pointers(), *self._sizes]
         blocks = ["BLOCK_M", "BLOCK_N", "BLOCK_K", *(["GROUP_M"] if self._grouped else [])]
         body = stream_summed(
             self._counts, self._stream_tiles, self._place("tile", "ROWS"), self._finish()
@@ -138,7 +174,7 @@ class Source:
         )
 
     @property
-    def _stream_sizes(self) -> list[str]:
+    def _sizes(self) -> list[str]:
         return ["n_rows", "n_cols", "n_inner", *(["n_batch"] if self.batched else [])]
 
     @property
