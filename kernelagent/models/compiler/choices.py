@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelagent.models.compiler.capturing.inductor_source import LONGEST_HELD_ACROSS, SECTOR_ROWS
+from kernelagent.models.compiler.capturing.kept_weights import KEPT
 from kernelagent.models.compiler.kernels.rewriting import Rewritten
 from kernelagent.models.compiler.program.program import Kernel
 from kernelagent.tools.estimates.moved_reductions import MOVED
@@ -56,12 +57,22 @@ class Choice:
     configs: dict[str, Config] = field(default_factory=dict)
     """By kernel name as it stands in the candidate."""
     sites: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a template takes over a site, where that is not what the estimate says; `PRECEDES`, `GROUPED` and `MOVED` alike."""
+    """Whether a template takes over a site, where that is not what the estimate says; `PRECEDES`, `GROUPED`, `MOVED` and `KEPT` alike."""
 
     @property
     def moved(self) -> dict[str, bool]:
         """Which reductions are moved, where that is not what the estimate says."""
         return {key: on for key, on in self.sites.items() if key.startswith(MOVED)}
+
+    @property
+    def kept(self) -> bool:
+        """Whether what the weights alone decide is computed once."""
+        return self.sites.get(KEPT, False)
+
+    @property
+    def rewrites(self) -> dict[str, bool]:
+        """What decides the captured program, of which everything else is chosen."""
+        return {**self.moved, **({KEPT: self.kept} if KEPT in self.sites else {})}
 
 
 def usual(kernel: Kernel, rewritten: Rewritten, sizes: dict[str, int]) -> Config:

@@ -169,7 +169,7 @@ class Policy:
             return self._written_at(others, choice)
 
     def _written_at(self, others: Mapping[str, Smaller | None], choice: Choice) -> Written:
-        key = choice.persistent, choice.recompute, frozenset(choice.moved.items())
+        key = choice.persistent, choice.recompute, frozenset(choice.rewrites.items())
         if key not in self._calls:
             self._calls[key] = [
                 Call(name, self._captured(given, others[name], choice))
@@ -235,6 +235,7 @@ class Policy:
             smaller=smaller,
             target=self.target,
             moved=choice.moved,
+            kept=choice.kept,
         )
 
     def _sizes(self) -> Iterator[Mapping[str, Smaller | None]]:

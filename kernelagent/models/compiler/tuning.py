@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from kernelagent.domain.evaluation import Evaluation, KernelFacts, Reason
+from kernelagent.models.compiler.capturing.kept_weights import KEPT, UNTIL
 from kernelagent.models.compiler.choices import (
     GROUPED,
     PRECEDES,
@@ -202,16 +203,18 @@ def _other_sites(base: Attempt) -> Iterator[Hypothesis]:
 
 
 def _flipped(choice: Choice, key: str, *, on: bool) -> Choice:
-    """With this choice the other way round; what was chosen for products and kernels is of others once a reduction moves."""
-    if MOVED not in key:
+    """With this choice the other way round; what was chosen for products and kernels is of others in another program."""
+    if MOVED not in key and key != KEPT:
         return replace(choice, sites={**choice.sites, key: on})
-    return replace(choice, configs={}, sites={**choice.moved, key: on})
+    return replace(choice, configs={}, sites={**choice.rewrites, key: on})
 
 
 def _otherwise(key: str, *, taken: bool) -> str:
     """What a choice means that is the other way round."""
     if MOVED in key:
         return f"{key} is {'taken where the module has it' if taken else 'moved again'}"
+    if key == KEPT:
+        return f"{key} is computed {'in every call' if taken else f'once and kept {UNTIL}'}"
     if PRECEDES in key:
         return f"{'a kernel of its own does' if taken else 'its own tiles do'} {key}"
     if GROUPED in key:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,11 @@ from kernelagent.models.compiler.capturing import padding as padding  # tells to
 from kernelagent.models.compiler.capturing.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.capturing.attention_steps import as_one_step
 from kernelagent.models.compiler.capturing.inductor_source import source_of
+from kernelagent.models.compiler.capturing.kept_weights import (
+    apart,
+    decided_by_weights,
+    words_of,
+)
 from kernelagent.models.compiler.capturing.pooling import OVERLAPPING
 from kernelagent.models.compiler.capturing.recurrent import as_recurrences
 from kernelagent.models.compiler.capturing.refusal import PolicyCannot as PolicyCannot
@@ -60,6 +66,7 @@ MOST_WRITTEN_OUT = 256
 """Values of a constant tensor that a reader still accepts in a source file."""
 
 
+_SYMBOLS = re.compile(r"[A-Za-z_]\w*")
 _DEPENDS_ON_VALUES = (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -76,7 +83,8 @@ class Value:
     kind: str
     """`parameter`, `buffer`, `input`, or `constant`, made in the forward itself.
 
-    Of a backward also `saved`, kept by the forward for it, and `upstream`, the gradient of a result.
+    Of a backward also `saved`, kept by the forward for it, and `upstream`, the gradient of a result. Of a
+    forward also `kept`: what its weights alone decide, computed once.
     """
     tensor: torch.Tensor
     local: bool = False
@@ -101,6 +109,17 @@ class Captured:
     """What its results are called; where there are none, `out`."""
     moved: tuple[Moved, ...] = ()
     """Sums and means that are, or could be, taken before the linear map that the module takes them of."""
+    kept: Kept | None = None
+    """What its weights alone decide, if that is more than a kernel does as it reads them."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a module's weights alone decide, and whether a program of its own computes it, once."""
+
+    words: str
+    program: Captured | None
+    """None where every call computes it again."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +178,13 @@ def capture(
     smaller: Smaller | None = None,
     target: str = "sm_90",
     moved: Mapping[str, bool] | None = None,
+    kept: bool = False,
 ) -> Captured:
     """Inductor's source; `persistent`: rows are held whole where they fit. Raises `PolicyCannot`.
 
     With `smaller`, each size in which it differs is a variable of the program. `target`: the GPU it is for. `moved`: which
-    reductions are moved where that is not what the estimate says, by key, see `moved_reductions`.
+    reductions are moved where that is not what the estimate says, by key, see `moved_reductions`. `kept`: whether what
+    the weights alone decide is computed once, see `kept_weights`.
     """
     name = type(module).__name__
     forward = Forward(module, args, kwargs)
@@ -179,13 +200,55 @@ def capture(
             tensors = symbolic.tensors
         graph = as_one_step(with_numbers(with_slices(graph)))
         graph, reductions = with_reductions_moved(graph, ceilings_for(target), moved)
+        state = [value for value in forward.values if value.kind != "input"]
+        ends = decided_by_weights(graph, len(state))
+        parts = apart(graph, len(state), ends) if ends and kept else None
+        given: tuple[Value, ...] = ()
+        if parts is not None:
+            graph = parts.rest
+            like = [_without_contents(t, smaller is not None) for t in parts.made]
+            tensors = [*tensors, *like]
+            given = tuple(
+                Value(f"kept_{number}", "kept", tensor, local=True)
+                for number, tensor in enumerate(like)
+            )
         made = written_constants(graph, name)
         source = compiled(graph, tensors, persistent=persistent, target=target)
         if smaller is not None:
-            sizes = with_constants(symbolic.settled(), made)
+            sizes = with_constants(symbolic.of(tensors), made)
+        program = None
+        if parts is not None:
+            read = [tensors[at] for at in parts.read]
+            program = Captured(
+                compiled(parts.first, read, persistent=persistent, target=target),
+                tuple(state[at] for at in parts.read),
+                tree_flatten(tuple(given))[1],
+                tuple(value.tensor for value in given),
+                _of_their_own(symbolic.of(read)) if smaller is not None else sizes,
+            )
     grows = smaller is not None and smaller.grows
-    values = (*made, *forward.values)
-    return Captured(source, values, forward.spec, forward.outputs, sizes, grows, moved=reductions)
+    values = (*made, *forward.values, *given)
+    whole = Kept(words_of(ends), program) if ends else None
+    return Captured(
+        source, values, forward.spec, forward.outputs, sizes, grows, moved=reductions, kept=whole
+    )
+
+
+def _of_their_own(sizes: Sizes) -> Sizes:
+    """Less what was assumed of sizes that none of the program's tensors has."""
+    known = {text for shape in sizes.shapes for text in shape if text.isidentifier()}
+
+    def kept(bounds: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+        return tuple((text, most) for text, most in bounds if set(_SYMBOLS.findall(text)) <= known)
+
+    return replace(sizes, most=kept(sizes.most), multiples=kept(sizes.multiples))
+
+
+def _without_contents(tensor: torch.Tensor, symbolic: bool) -> torch.Tensor:
+    """A tensor of a graph as one to compile for; `symbolic`: as it is, with the sizes that it has."""
+    if symbolic:
+        return tensor
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
 
 
 def _with_variables(

@@ -11,6 +11,7 @@ import torch
 
 from kernelagent.models.compiler.capturing.capture import Captured, PolicyCannot
 from kernelagent.models.compiler.capturing.capture_step import Pair
+from kernelagent.models.compiler.capturing.kept_weights import KEPT
 from kernelagent.models.compiler.choices import Alternative, Choice, Config
 from kernelagent.models.compiler.kernels.layout import folded
 from kernelagent.models.compiler.kernels.naming import identifier, unique
@@ -36,6 +37,8 @@ from kernelagent.models.compiler.module.host import (
     whole_tensors,
     without_unread_sizes,
 )
+from kernelagent.models.compiler.module.kept_state import FIELD as KEPT_FIELD
+from kernelagent.models.compiler.module.kept_state import kept_lines, kept_method
 from kernelagent.models.compiler.module.kernel_writing import KernelWriter, bare
 from kernelagent.models.compiler.module.limits import limit_lines, raising
 from kernelagent.models.compiler.module.repeated_sizes import named_once
@@ -103,6 +106,7 @@ class Writer(KernelWriter):
         self._sites: dict[str, bool] = {}
         self._remarks: list[str] = []
         self._functions: dict[str, str] = {}
+        self._kept: list[str] = []
 
     def write(self, calls: Sequence[Call]) -> Written:
         """The whole file; raises `PolicyCannot`."""
@@ -123,6 +127,7 @@ class Writer(KernelWriter):
         ]
         if self._functions:
             head.append("from torch.autograd.function import once_differentiable")
+        methods += self._kept
         made = [*methods, *self._functions.values()]
         parts = [
             "\n".join([*head, *extra]),
@@ -168,6 +173,7 @@ class Writer(KernelWriter):
         state = state_lines(self._module, self._state)
         if any("torch.empty(" in line for line in state):
             state.insert(0, _UNINITIALISED)
+        state += [KEPT_FIELD] if self._kept else []
         for line in [*refusal_lines(self._fixed), *state]:
             lines += textwrap.indent(folded(line), "        ").splitlines()
         if self._constructor != "init":
@@ -185,21 +191,39 @@ class Writer(KernelWriter):
         if isinstance(call.captured, Captured):
             self._sites |= {moved.key: moved.done for moved in call.captured.moved}
             self._remarks += [moved.words for moved in call.captured.moved if moved.done]
-            body = self._body(call.captured)
+            body = self._body(call.captured, "" if alone else identifier(call.name))
         else:
             body = self._steps(call.captured, "" if alone else identifier(call.name))
         return folded("\n".join([*head, *(f"    {line}" for line in body)]))
 
-    def _body(self, captured: Captured) -> list[str]:
+    def _body(self, captured: Captured, name: str) -> list[str]:
+        """The lines of a forward; `name`: of its input set, where there are several."""
+        kept = []
+        if captured.kept is not None:
+            self._sites[KEPT] = captured.kept.program is not None
+            if captured.kept.program is not None:
+                self._remarks.append(captured.kept.words)
+                program = captured.kept.program
+                made = self._lines(program, of_weights=True)
+                self._kept.append(folded(kept_method(program, made, name)))
+                kept = kept_lines(captured, name)
+        refused = raising("self.training", _EVAL_ONLY) if self._refused else []
+        return [*refused, *self._lines(captured, kept)]
+
+    def _lines(
+        self, captured: Captured, kept: Sequence[str] = (), *, of_weights: bool = False
+    ) -> list[str]:
+        """What a program does, and that it returns its results; `kept`: the lines that get what the weights decide."""
+        part = OF_WEIGHTS if of_weights else ""
         program = with_row_statistics(
-            self._context(captured, parse_program(captured.source, self._what), "")
+            self._context(captured, parse_program(captured.source, self._what), part)
         )
         hosts = host_names(captured, program)
         return [
-            *(raising("self.training", _EVAL_ONLY) if self._refused else []),
             *input_lines(captured, hosts),
             *device_lines(captured),
-            *self._computed(captured, program, hosts),
+            *kept,
+            *self._computed(captured, program, hosts, part),
             f"return {results(captured, program, hosts, apart(captured, program))}",
         ]
 
@@ -330,6 +354,8 @@ class _FileNames:
 
 
 _UNINITIALISED = "# Uninitialised until the original's state_dict is loaded, whose keys these are."
+OF_WEIGHTS = "of the weights "
+"""How keys of sites begin in the program that the weights alone decide."""
 _EVAL_ONLY = "these kernels are for eval mode alone: call .eval()"
 
 

@@ -296,8 +296,8 @@ def _of_value(
         strides = _contiguous(shape) if tensor.is_contiguous() else own
     elif tensor.is_contiguous():
         strides = _contiguous(shape)
-    elif value.kind == "saved" and steps_of is not None:
-        # Our own forward keeps it as the compiler has it.
+    elif value.kind in ("saved", "kept") and steps_of is not None:
+        # Our own code keeps it as the compiler has it.
         strides = list(steps_of)
     else:
         return None
