@@ -44,6 +44,8 @@ class Findings:
     """Whether a masked load without `other` left lanes undefined."""
     binds_state: bool = False
     """Whether a call has bound another tensor as a parameter or buffer."""
+    own_state: dict[str, torch.Tensor] = field(default_factory=dict)
+    """What the call before left in the candidate's own state, where the next one goes on from there."""
     left: set[str] = field(default_factory=set)
     """Attributes and unsaved buffers in which calls of the candidate have left what the reference leaves there."""
     unwritten: set[tuple[str, int]] = field(default_factory=set)

@@ -177,6 +177,7 @@ class Verifier(CheckedCall):
                 this_round.weights, anew=changes_state(trial, this_round.weights)
             )
             copied = trial.then is None
+            self.findings.own_state = {}
             self._step(trial, this_round.weights, held, memory=memory, may_copy=copied)
             self.findings.called.add(trial.input_set)
             while trial.then is not None:

@@ -345,7 +345,9 @@ class _FileNames:
         return unique(name, self._hosts.values())
 
     def kernel(self, text: str, wanted: str) -> str:
-        taken = {*self._writer._kernels, *self._writer._variables}
+        # Of one launch several are named before any is written.
+        named = self._writer._by_text.values()
+        taken = {*self._writer._kernels, *self._writer._variables, *named}
         name = unique(f"{wanted}{self._ending}", taken)
         return self._writer._by_text.setdefault(text, name)
 

@@ -58,6 +58,18 @@ class Mixed(nn.Module):
         return self.first(torch.sigmoid(x)), self.second(y)
 
 
+class Turned(nn.Module):
+    """Both are plain products of one name, of factors that lie in other orders."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.randn(64, 48))
+        self.second = nn.Linear(64, 48, bias=False)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x @ self.first, self.second(y)
+
+
 class Gated(nn.Module):
     """What follows the second reads the first."""
 
@@ -103,7 +115,11 @@ def test_heads_alike_share_one_function(tmp_path: Path) -> None:
     torch.testing.assert_close(got, module(x), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("module", [Towers(), Mixed()], ids=["of other inputs", "with a prologue"])
+@pytest.mark.parametrize(
+    "module",
+    [Towers(), Mixed(), Turned()],
+    ids=["of other inputs", "with a prologue", "in other orders"],
+)
 def test_what_surrounds_each_of_them_is_done_by_its_own_tiles(
     module: nn.Module, tmp_path: Path
 ) -> None:
@@ -115,6 +131,26 @@ def test_what_surrounds_each_of_them_is_done_by_its_own_tiles(
     assert made.source.count("[(tiles,)](") == 1
     got = answer(BatchedInterpreter(), made.source, tmp_path, module, *inputs)
     torch.testing.assert_close(got, module(*inputs), rtol=1e-4, atol=1e-4)
+
+
+class TwoGroups(nn.Module):
+    """Of the first two products both read one tensor, of the others each its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.r, self.s = (nn.Linear(64, 64, bias=False) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        q, k = (torch.softmax(product(x), 0) for product in (self.q, self.k))
+        return self.r(q), self.s(k)
+
+
+def test_groups_that_share_other_tensors_are_other_kernels(tmp_path: Path) -> None:
+    module, x = TwoGroups().eval(), torch.randn(20, 64)
+    source = written(module, x).source
+    assert source.count("[(tiles") == 2, source
+    got = answer(BatchedInterpreter(), source, tmp_path, module, x)
+    torch.testing.assert_close(got, module(x), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("module", [Gated(), InTurn()], ids=["reads", "follows"])

@@ -12,7 +12,7 @@ import torch
 
 from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.problem.trials.one_trial import STATE
-from kernelagent.tools.judge.problem.trials.probes import named_tensors
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.compare import Comparison, Failure
@@ -132,7 +132,12 @@ def _answers(
     failure: Failure, trial: Trial, changed: Iterable[tuple[str, dict[str, torch.Tensor]]]
 ) -> Iterator[tuple[str, torch.Tensor]]:
     for name, tensors in changed:
-        answer = dict(compare.leaves(trial.reference(tensors))).get(failure.output)
+        try:
+            given = trial.reference(tensors)
+        except REFUSALS:
+            # A module that checks its inputs may refuse these: they explain nothing, and the refusal stands.
+            continue
+        answer = dict(compare.leaves(given)).get(failure.output)
         if not isinstance(answer, torch.Tensor) or answer.shape != failure.expected.shape:
             continue
         # An operand without effect on this output cannot explain the error.

@@ -43,10 +43,11 @@ class _Passed:
         return self.by_text[key]
 
 
-def group_identity(members: Sequence[Member], config: Config) -> str:
-    """Equal for two groups that one kernel serves; the host's texts say which of their arguments are the same."""
-    parts = [f"{m.source.identity(config)}{sorted(m.sizes.items())}" for m in members]
-    return f"together {parts}"
+def group_identity(members: Sequence[Member], config: Config, namer: Namer) -> str:
+    """Equal for two groups that one kernel serves, which are given the same arguments in the same places."""
+    kernels, _ = group_source(members, "", config, namer)
+    sizes = [member.source.product.full for member in members]
+    return f"{kernels['']}{sizes}{config}"
 
 
 def group_source(
@@ -101,7 +102,7 @@ def group_source(
     given_texts += [f"num_warps={config.num_warps}", f"num_stages={config.num_stages}"]
     tiles = namer.local("tiles")
     return {**functions, name: kernel}, [
-        f"{tiles} = {' + '.join(grid)}",
+        *(f"{tiles} {'+' if number else ''}= {count}" for number, count in enumerate(grid)),
         f"{name}[({tiles},)]({', '.join(given_texts)})",
     ]
 

@@ -201,7 +201,7 @@ class GroupSite:
             Member(site.source(namer), site.grid_sizes(namer), site.wanted) for site in self.members
         ]
         stem = "matmuls" if self.members[0].product.batch is None else "batched_matmuls"
-        identity = group_identity(members, self.first.config)
+        identity = group_identity(members, self.first.config, namer)
         name = namer.kernel(identity, stem)
         config: Config = namer.chosen(name) or self.first.config
         kernels, launch = group_source(members, name, config, namer)

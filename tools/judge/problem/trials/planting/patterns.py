@@ -188,7 +188,9 @@ def mask(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
         some | some.mT if square else some,
         some | (columns == rows),
     )
-    return kinds[turn % len(kinds)].expand(tensor.shape).clone()
+    kind = kinds[turn % len(kinds)]
+    # A single row of truths has no height.
+    return (kind if tensor.dim() > 1 else kind.reshape(-1)).expand(tensor.shape).clone()
 
 
 def integers(tensor: torch.Tensor, domain: Domain, draw: Draw, turn: int) -> torch.Tensor:
