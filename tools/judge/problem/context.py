@@ -324,16 +324,17 @@ class JudgeContext:
             how, value, training=self.training, keeps_random_state=self.keeps_random_state
         )
 
-    def construct_at_full_size(self, process: CandidateProcess) -> None:
-        """Build `ModelNew` at the user's sizes without contents, where others are executed."""
-        assert self.whole is not None
-        how, value = _construction(self.whole, self.module_at_full_size)
+    def construct_at_full_size(
+        self, process: CandidateProcess, module: torch.nn.Module | None = None
+    ) -> None:
+        """Build `ModelNew` at the user's sizes; `module`: the reference there, with contents; else without them."""
+        how, value = _construction(self.whole or self.problem, module or self.module_at_full_size)
         process.construct(
             how,
             value,
             training=self.training,
             keeps_random_state=self.keeps_random_state,
-            empty=True,
+            empty=module is None,
         )
 
     def require_same_state(self, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -15,17 +15,26 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
+from torch.utils._pytree import tree_map_only
 
+from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.serialization import from_data
-from kernelagent.tools.judge.bounds.real_work import NEEDS_VALUES, reference_rows
+from kernelagent.tools.calls.tensors import tensors_of
+from kernelagent.tools.judge.bounds.real_work import NEEDS_VALUES
 from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.memory_limit import memory_limit
 from kernelagent.tools.judge.problem.memory_need import need_of
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.inputs import InputSource, input_sources
+from kernelagent.tools.judge.problem.smaller_sizes import Sizes, inputs_without_contents, on_meta
+from kernelagent.tools.judge.problem.trials.inputs import (
+    InputSource,
+    input_sources,
+    leading_dimension,
+    meta_twin,
+)
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Trial
@@ -36,22 +45,32 @@ from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.answers import Answer
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.virtual.cost.eager import eager_rows
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _MOST_OPERATIONS = 4e10
 """Of the reference's products, which torch computes here in fp32 and in float64: some seconds on two cores."""
-_MOST_BYTES = 3e9
+_MOST_BYTES = 1e9
 """That its operations read and write."""
 _LEAST_STORED = 0.9
 """Share of an output's bytes below which stores of all programs cannot reach each element; edges are counted in part."""
 Part = Literal["none", "drawn"]
 
 
-@dataclass(frozen=True)
-class _AtFullSize:
-    """An input set as the user has it, with contents."""
+_IN_A_TURN, _AT_THE_END = 8.0, 32.0
+"""Work of the whole call, in seconds of the interpreter's, of which a sample of programs does a part."""
+_PARTS = (1.0, 1 / 4, 1 / 16)
+_LARGER = 4
+"""So many times the rows that were executed must be possible."""
 
-    source: InputSource
+
+@dataclass(frozen=True)
+class _Large:
+    """An input set with contents, as large as it is compared."""
+
+    name: str
+    where: str
+    """In words, at which sizes."""
     oracle: Oracle
     arguments: Arguments
 
@@ -61,6 +80,8 @@ def compare_at_your_sizes(
     start: Callable[[], CandidateProcess],
     findings: Findings,
     step: Callable[[str], AbstractContextManager[Any]],
+    *,
+    in_a_turn: bool,
 ) -> tuple[Disclosure, ...]:
     """What was compared, by input set; raises `Rejected` where a program stored what is wrong.
 
@@ -72,58 +93,89 @@ def compare_at_your_sizes(
         return ()
     told = []
     for source in smaller:
-        given = _at_full_size(context, source)
-        if given is None:
-            continue
-        with step("your sizes"), start() as process:
-            compared = _compared(context, process, given, findings)
+        with step("your sizes"):
+            given = _large(context, source, _IN_A_TURN if in_a_turn else _AT_THE_END)
+            if given is None:
+                continue
+            with start() as process:
+                compared = _compared(context, process, given, findings)
         if compared is not None:
             told.append(Disclosure("sampled_at_your_sizes", compared))
     return tuple(told[:1])
 
 
-def _at_full_size(context: JudgeContext, source: InputSource) -> _AtFullSize | None:
-    """None where the reference needs too much there."""
-    problem = context.whole or context.problem
-    try:
-        rows = reference_rows(context, source)
-        with context.judge_device.scope():
-            need = need_of(context.module_at_full_size, source.full)
-    except NEEDS_VALUES:
-        return None
-    if sum(row.dot_flops for row in rows) > _MOST_OPERATIONS:
-        return None
-    if sum(row.loaded_bytes + row.stored_bytes for row in rows) > _MOST_BYTES:
-        return None
-    if need.total > memory_limit(context.settings):
-        return None
+def _large(context: JudgeContext, source: InputSource, share: float) -> _Large | None:
+    """The set as the user has it, or with as many rows as the reference can be asked for; None where that is no more."""
+    problem, hollow = context.whole or context.problem, context.module_at_full_size
     device, scope = context.judge_device.torch_device, context.judge_device.scope
-    oracle = context.oracle.beside()
-    if context.whole is not None:
-        oracle = Oracle(context.whole, device, scope)
-    oracle.use_weights(oracle.given_weights)
-    every = input_sources(problem, oracle.module, device, scope, may_shrink=False)
-    whole = next(one for one in every if one.name == source.name)
-    return _AtFullSize(source, oracle, draw(whole, constant=context.problem.constant_inputs))
+    executed = leading_dimension(draw(source, constant=context.problem.constant_inputs)) or 0
+    for part in _PARTS:
+        try:
+            every = input_sources(
+                problem, hollow, device, scope, may_shrink=True, share=part * share
+            )
+            whole = next(one for one in every if one.name == source.name)
+            inputs = inputs_without_contents(problem, scope, _sizes_of(whole))
+            if inputs is None or not _is_affordable(context, inputs[source.name]):
+                continue
+        except (*NEEDS_VALUES, ProblemError):
+            return None
+        rows = leading_dimension(inputs[source.name]) or 0
+        if context.whole is None and rows < _LARGER * executed:
+            return None
+        oracle = context.oracle.beside()
+        if context.whole is not None:
+            oracle = Oracle(context.whole, device, scope)
+        oracle.use_weights(oracle.given_weights)
+        arguments = draw(whole, constant=context.problem.constant_inputs)
+        where = f"input set {source.name!r} at your sizes"
+        if whole.shrunk is not None:
+            where = f"{where}, but {whole.shrunk}"
+        return _Large(source.name, where, oracle, arguments)
+    return None
+
+
+def _sizes_of(source: InputSource) -> Sizes:
+    if source.shrunk is None:
+        return Sizes()
+    return Sizes(leading=(source.shrunk.was, source.shrunk.now))
+
+
+def _is_affordable(context: JudgeContext, inputs: Arguments) -> bool:
+    """Whether the reference has an answer to these inputs in a few seconds, within the memory there is."""
+    module = meta_twin(context.module_at_full_size)
+    with context.judge_device.scope():
+        args, kwargs = on_meta(inputs)
+        rows = eager_rows(module, args, kwargs, context.device.target)
+        need = need_of(module, inputs)
+    bytes_needed = 5 * need.weights + 6 * need.inputs + 10 * need.outputs + 3 * need.working
+    return (
+        sum(row.dot_flops for row in rows) <= _MOST_OPERATIONS
+        and sum(row.loaded_bytes + row.stored_bytes for row in rows) <= _MOST_BYTES
+        and bytes_needed + need.columns <= memory_limit(context.settings)
+    )
 
 
 def _compared(
-    context: JudgeContext, process: CandidateProcess, given: _AtFullSize, findings: Findings
+    context: JudgeContext, process: CandidateProcess, given: _Large, findings: Findings
 ) -> str | None:
     """In words what was compared; None where nothing can be."""
-    where = f"input set {given.source.name!r} at your sizes"
+    where = given.where
     process.load()
     try:
-        context.construct_with_contents(process, given.oracle.module)
+        context.construct_at_full_size(process, given.oracle.module)
         process.use_weights(given.oracle.given_weights)
         before = _called(process, given, "none")
         process.take_launches()
+        torch_rows = process.account(given.arguments, None, contents=True)
+        allocated = process.allocated_bytes
+        process.take_launches()
         after = _called(process, given, "drawn")
         rows = process.launches_with_facts()
-        torch_rows = process.account(given.source.full, None)
     except Rejected as refused:
-        begun = process.take_launches() if process.answers else []
-        if beyond_means(refused) or len(begun) != 1 or refused.reason.code not in _FAULTS:
+        if beyond_means(refused) or refused.reason.code not in _FAULTS:
+            return None
+        if len(process.take_launches()) != 1:
             return None
         message = f"{where}: {refused.reason.message}"
         raise Rejected(refused.reason.code, message, refused.reason.detail) from refused
@@ -132,10 +184,10 @@ def _compared(
     facts = from_data(rows[0]["traffic"], TrafficFacts)
     if facts.atomics:
         return None
-    _all_is_stored(rows[0], facts, given, where)
     trial = _trial(given)
     if trial is None:
         return None
+    _all_is_stored(facts, trial.expected.output, allocated, where)
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None
@@ -158,7 +210,7 @@ _FAULTS = frozenset({"out_of_bounds", "misaligned", "runtime_error"})
 """What a launch that reads inputs alone does wrong at these sizes, whatever other programs do."""
 
 
-def _called(process: CandidateProcess, given: _AtFullSize, part: Part) -> Answer:
+def _called(process: CandidateProcess, given: _Large, part: Part) -> Answer:
     how = {"part": part, "seed": fresh_seed()}
     process.command_executor({"kind": "mode", "mode": "execute", **how})
     counted = {"bounds": True, "races": False, "traffic": part == "drawn"}
@@ -166,19 +218,24 @@ def _called(process: CandidateProcess, given: _AtFullSize, part: Part) -> Answer
     return process.call(given.arguments)
 
 
-def _all_is_stored(
-    row: dict[str, Any], facts: TrafficFacts, given: _AtFullSize, where: str
-) -> None:
-    """Raises `Rejected` where all programs together store fewer bytes than the output has."""
+def _all_is_stored(facts: TrafficFacts, output: Any, allocated: int, where: str) -> None:
+    """Raises `Rejected` where all programs together store fewer bytes than the results have."""
+    needed = sum(t.numel() * t.element_size() for t in tensors_of(output))
+    stored = facts.requested_store_bytes
+    if stored < _LEAST_STORED * needed and allocated >= needed:
+        raise Rejected(
+            "wrong_output",
+            f"{where} its programs store {stored:,} bytes in all, and the result has {needed:,}: a part of it is never "
+            f"written; look at the grid, which may be capped",
+            {"at_your_sizes": True},
+        )
 
 
-def _trial(given: _AtFullSize) -> Trial | None:
+def _trial(given: _Large) -> Trial | None:
     generator = torch.Generator().manual_seed(fresh_seed())
     try:
         scale = compare.scales_of(given.oracle.in_float64_or_eager(given.arguments))
-        return trial_on(
-            given.oracle, given.source.name, "natural", given.arguments, scale, generator
-        )
+        return trial_on(given.oracle, given.name, "natural", given.arguments, scale, generator)
     except REFUSALS:
         return None
 
@@ -190,17 +247,20 @@ def _where_stored(before: Any, after: Any, expected: Any) -> tuple[Any, int]:
     """
     first, right = dict(compare.leaves(before)), dict(compare.leaves(expected))
     stored = 0
-    patched: dict[int, torch.Tensor] = {}
+    patched: list[torch.Tensor] = []
     for name, tensor in compare.leaves(after):
         if not isinstance(tensor, torch.Tensor):
             continue
         was, wanted = first.get(name), right.get(name)
         if not _fits(was, tensor) or not _fits(wanted, tensor):
             return after, 0
+        assert isinstance(was, torch.Tensor)
+        assert isinstance(wanted, torch.Tensor)
         other = (_bits(tensor) != _bits(was)).any(-1)
         stored += int(other.sum())
-        patched[id(tensor)] = torch.where(other, tensor, wanted.to(tensor.device))
-    return _exchanged(after, patched), stored
+        patched.append(torch.where(other, tensor, wanted.to(tensor.device)))
+    remaining = iter(patched)
+    return tree_map_only(torch.Tensor, lambda _: next(remaining), after), stored
 
 
 def _fits(one: Any, tensor: torch.Tensor) -> bool:

@@ -121,6 +121,7 @@ class Executor:
                 self._launcher.only = None if only is None else frozenset(only)
                 self._launcher.places = random.Random(int(request.get("seed", 0)))
                 self._launcher.whole_grids = bool(request.get("whole_grids", False))
+                self._launcher.part = request.get("part", "all")
                 self._launcher.brief = BriefCounting() if request.get("brief", False) else None
             case "turns":
                 secret = request["secret"]

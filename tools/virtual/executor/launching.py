@@ -47,6 +47,8 @@ from kernelagent.tools.virtual.races.bounds import BoundsChecker
 Mode = Literal["execute", "poison", "suppress", "alter", "account"]
 """`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
 _RUNS, _RUN = 8, 32
+_DRAWN = 4
+"""Neighbours of a run where what programs store is compared."""
 _IN_TURNS_S = 10.0
 """How long the programs of one launch may take turns."""
 _COUNTED_S = 6.0
@@ -104,6 +106,8 @@ class Launcher(LaunchLog):
         """Draws the programs that are counted of a large grid; seeded by the judge with the mode."""
         self.whole_grids = False
         """Under `account` every program is counted."""
+        self.part: Literal["all", "drawn", "none"] = "all"
+        """Which programs of a grid run where launches are executed."""
         self.brief: BriefCounting | None = None
         """Under `account` less is counted than for a verdict."""
         self.arena = Arena(arena)
@@ -230,6 +234,8 @@ class Launcher(LaunchLog):
         if brief is not None and (known := brief.repeated(handle, launch)) is not None:
             logged.traffic = known
             return
+        if self.part == "none":
+            return
         careful = self.watch_races and not counting
         mode = self._mode_of(launch.index, self.mode)
         stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
@@ -267,9 +273,11 @@ class Launcher(LaunchLog):
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"
         hints.clear()
-        sampling = counting and not self.whole_grids
+        drawn = self.part == "drawn"
+        sampling = drawn or (counting and not self.whole_grids)
         runs = RUNS if brief is not None else _RUNS
-        programs, share = sampled(launch, self.places, runs) if sampling else (None, 1.0)
+        run = _DRAWN if drawn else _RUN
+        programs, share = sampled(launch, self.places, runs, run) if sampling else (None, 1.0)
         if counting:
             self._forget_pages()
         spent = self._seconds - self._seconds_left
@@ -305,7 +313,7 @@ class Launcher(LaunchLog):
                 observers=observers,
                 limit=deadline(self._seconds_left, clock.late),
                 # What is counted of a part is scaled up.
-                enough_s=min(most_s, self._seconds_left / 4) if counting else None,
+                enough_s=min(most_s, self._seconds_left / 4) if sampling or counting else None,
                 after_chunk=self._forget_pages if counting else None,
             )
         finally:
@@ -403,7 +411,7 @@ def _place(error: BaseException) -> dict[str, int]:
 
 
 def sampled(
-    launch: Launch, places: random.Random, runs: int = _RUNS
+    launch: Launch, places: random.Random, runs: int = _RUNS, run: int = _RUN
 ) -> tuple[list[Program] | None, float]:
     """So many runs of neighbours, which share cache lines: one in each stretch of the grid, and the last program.
 
@@ -411,13 +419,13 @@ def sampled(
     Returns the programs, None for all, and the share of the grid that they are.
     """
     total = launch.programs
-    if total <= runs * _RUN:
+    if total <= runs * run:
         return None, 1.0
     numbers: list[int] = []
     edges = [i * (total - 1) // runs for i in range(runs + 1)]
     for low, high in places.sample(list(itertools.pairwise(edges)), runs):
-        start = low + places.randrange(high - low - _RUN + 1)
-        numbers += range(start, start + _RUN)
+        start = low + places.randrange(high - low - run + 1)
+        numbers += range(start, start + run)
     numbers.append(total - 1)
     x, y, _ = launch.grid
     return [(n % x, n // x % y, n // (x * y)) for n in numbers], len(numbers) / total

@@ -133,26 +133,6 @@ def test_what_surrounds_each_of_them_is_done_by_its_own_tiles(
     torch.testing.assert_close(got, module(*inputs), rtol=1e-4, atol=1e-4)
 
 
-class TwoGroups(nn.Module):
-    """Of the first two products both read one tensor, of the others each its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.q, self.k, self.r, self.s = (nn.Linear(64, 64, bias=False) for _ in range(4))
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        q, k = (torch.softmax(product(x), 0) for product in (self.q, self.k))
-        return self.r(q), self.s(k)
-
-
-def test_groups_that_share_other_tensors_are_other_kernels(tmp_path: Path) -> None:
-    module, x = TwoGroups().eval(), torch.randn(20, 64)
-    source = written(module, x).source
-    assert source.count("[(tiles") == 2, source
-    got = answer(BatchedInterpreter(), source, tmp_path, module, x)
-    torch.testing.assert_close(got, module(x), rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.parametrize("module", [Gated(), InTurn()], ids=["reads", "follows"])
 def test_products_that_need_one_another_have_a_launch_each(module: nn.Module) -> None:
     made = written(module, torch.randn(20, 64))
