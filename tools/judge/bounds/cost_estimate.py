@@ -6,6 +6,7 @@ Its launches, the torch operations beside them and the reference's are counted b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,6 +44,13 @@ _REWRITTEN = 0.6
 """With less than this share of the reference's operations a candidate must have used algebra."""
 _SLOWER = 1.1
 """Two counts of the same work differ by less."""
+_MORE_THAN_BYTES = frozenset(
+    """_trilinear _euclidean_dist _cdist_forward _linalg_eigh _linalg_eigvals _linalg_svd _linalg_solve_ex _linalg_det
+    _linalg_slogdet linalg_eig linalg_inv_ex linalg_qr linalg_cholesky_ex linalg_lu linalg_lu_factor_ex linalg_lu_solve
+    linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_householder_product linalg_solve_triangular
+    linalg_matrix_exp cholesky cholesky_inverse cholesky_solve triangular_solve geqrf ormqr""".split()
+)
+"""Torch's operations that decompose matrices, or form products of which no formula counts the arithmetic."""
 _SCRATCH = 4
 _SCRATCH_BYTES = 1 << 18
 """A call is reported if it allocates more than `_SCRATCH` times the bytes that the reference reads and writes, plus
@@ -117,6 +125,13 @@ def account(
             reference = reference_rows(context, source)
         except NEEDS_VALUES as error:
             return _without_estimate(reference_stops(source.name, error))
+        more = _not_priced(call.torch_rows) - _not_priced(reference)
+        if more:
+            names = ", ".join(dict.fromkeys(more.elements()))
+            return _without_estimate(
+                f"torch computes {names} (input set {source.name!r}), of which only the bytes that it moves are known and "
+                f"not its arithmetic, and your module does not"
+            )
         scratch += _scratch_memory(source.name, call.allocated_bytes, reference)
         rows = call.torch_rows, reference
         ceilings = context.judge_device.promised
@@ -149,6 +164,11 @@ def account(
             *(WITH_BACKWARD if context.trains else ()),
         ),
     )
+
+
+def _not_priced(rows: Sequence[EagerRow]) -> Counter[str]:
+    """Operations that compute far more than they move, and how often; what they compute, nothing counts."""
+    return Counter(row.name for row in rows if row.name in _MORE_THAN_BYTES)
 
 
 def _scratch_memory(

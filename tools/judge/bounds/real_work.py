@@ -34,6 +34,10 @@ NEEDS_VALUES = (RuntimeError, NotImplementedError, ValueError, TypeError)
 """What a reference raises that cannot do without contents."""
 
 
+_WHATEVER_IT_HOLDS = frozenset({"compile_error", "out_of_resources"})
+"""Refusals of a launch at the user's own sizes that no value of a tensor decides: a grid or a block is too large."""
+
+
 class NotCounted(Exception):
     """Why the costs of the user's forward are not known, in words."""
 
@@ -181,8 +185,11 @@ def _without_contents(
     try:
         return count_without_contents(process, arguments, step, whole_grids=whole_grids)
     except Rejected as refused:
-        if refused.reason.detail.get("wrapped"):
-            # No value that a tensor would have held can change where it goes.
+        at_full_size = not whole_grids
+        if refused.reason.detail.get("wrapped") or (
+            at_full_size and refused.reason.code in _WHATEVER_IT_HOLDS
+        ):
+            # No value that a tensor would have held can change it.
             where = f"at the user's own sizes (input set {source.name!r})"
             message = f"{where} {refused.reason.message}"
             raise Rejected(refused.reason.code, message, refused.reason.detail) from refused

@@ -1,0 +1,110 @@
+"""What is right at the executed sizes alone is refused by a sample of programs at the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.sandbox.spawn import ForkServer
+
+pytestmark = pytest.mark.long
+
+PROBLEM = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.weight
+
+
+def get_inputs():
+    return [torch.randn(100000, 128)]
+
+
+def get_init_inputs():
+    return [128]
+"""
+HONEST = """\
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def norm(x_ptr, w_ptr, out_ptr, n_rows, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + cols, mask=cols < n, other=0.0)
+    scale = tl.rsqrt(tl.sum(x * x, axis=0) / n + 1e-6)
+    w = tl.load(w_ptr + cols, mask=cols < n, other=0.0)
+    tl.store(out_ptr + row * n + cols, x * scale * w, mask=cols < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n))
+
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        rows, n = x.shape
+        norm[(rows,)](x, self.weight, out, rows, n, BLOCK=triton.next_power_of_2(n))
+        return out
+"""
+WRONG = {
+    "a grid that is cut off": ("norm[(rows,)]", "norm[(min(rows, 65535),)]", "wrong_output"),
+    "a grid that no GPU takes": ("norm[(rows,)]", "norm[(1, rows)]", "out_of_resources"),
+    "another formula for many rows": (
+        "    w = tl.load",
+        "    if n_rows > 9000:\n        scale = 1.0\n    w = tl.load",
+        "wrong_output",
+    ),
+}
+"""What is written in the place of what, and how it is refused."""
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Judge]:
+    path = tmp_path_factory.mktemp("rows") / "rows.py"
+    path.write_text(PROBLEM)
+    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def judged(judge: Judge, source: str) -> Evaluation:
+    return judge.evaluate(source, "verdict", lambda _: None)
+
+
+def test_what_a_sample_of_programs_stores_there_is_told(judge: Judge) -> None:
+    evaluation = judged(judge, HONEST)
+    assert evaluation.accepted, evaluation.reason
+    assert "sampled_at_your_sizes" in {each.code for each in evaluation.disclosures}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_there_alone_is_refused(judge: Judge, name: str) -> None:
+    old, new, code = WRONG[name]
+    assert old in HONEST
+    source = HONEST.replace(old, new)
+    if "(1, rows)" in new:
+        source = source.replace("tl.program_id(0)", "tl.program_id(1)")
+    evaluation = judged(judge, source)
+    assert evaluation.reason is not None
+    assert evaluation.reason.code == code
+    assert any(words in evaluation.reason.message for words in ("your sizes", "user's own sizes"))
