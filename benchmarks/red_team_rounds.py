@@ -172,7 +172,7 @@ def main() -> None:
     table = _HERE / "results" / f"red_team_{options.round}.md"
     writes = options.write or not options.only
     keeps = options.accepted or options.past or options.no_judging or options.write
-    rows = rows_of(table, attacks) if keeps else {}
+    rows = rows_of(table, attacks) if keeps and table.exists() else {}
     wanted = [a for a in attacks if not options.only or any(p in a.name for p in options.only)]
     if options.accepted or options.past:
         again = again_keys(rows.values(), past_only=options.past)

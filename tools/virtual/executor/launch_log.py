@@ -10,6 +10,7 @@ from triton.backends.compiler import GPUTarget
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.virtual.batched.job import HowRun
 from kernelagent.tools.virtual.compiled.compiling import Compiled
+from kernelagent.tools.virtual.compiled.short_sums import sums_in_16_bits
 from kernelagent.tools.virtual.device.binding import Kernel
 from kernelagent.tools.virtual.device.codec import encode
 from kernelagent.tools.virtual.executor.launch import Launch
@@ -123,6 +124,8 @@ class LaunchLog:
             row["float_sums"] = True
         if row["handle"] in self._addresses_as_numbers:
             row["addresses_as_numbers"] = True
+        if (short := sums_in_16_bits(compiled.ttir)) is not None:
+            row["short_sums"] = short
         if self.compared is not None:
             row |= self._of_compared(row["handle"])
         if logged.traffic is not None:

@@ -20,6 +20,7 @@ class CompiledCode:
         self._compared: set[str] = set()
         self._not_compared: dict[str, str] = {}
         self._rounds: dict[str, str] = {}
+        self._short_sums: dict[str, str] = {}
 
     def note(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Rows of the executor's log."""
@@ -29,6 +30,8 @@ class CompiledCode:
                 self._compared.add(name)
             elif why := row.get("not_compared"):
                 self._not_compared.setdefault(name, str(why))
+            if short := row.get("short_sums"):
+                self._short_sums.setdefault(name, str(short))
             if told := row.get("rounds_otherwise"):
                 self._rounds.setdefault(name, str(told))
 
@@ -42,6 +45,13 @@ class CompiledCode:
                 "compiled_not_compared",
                 f"what Triton's compiler made of {shown}{more} was not executed beside the kernel's text as Python: "
                 f"where the compiler reads that text otherwise, a GPU computes something else than was judged",
+            )
+        if self._short_sums:
+            shown = "; ".join(f"`{n}` adds up {what}" for n, what in self._short_sums.items())
+            yield Disclosure(
+                "sums_in_16_bits",
+                f"{shown}, where torch adds up in float32: sums longer than those that were judged, and of like signs, lose "
+                f"digits, and beyond 65504 float16 has none",
             )
         if self._rounds:
             yield Disclosure("compiled_rounds", "; ".join(list(self._rounds.values())[:_SHOWN]))
