@@ -69,6 +69,14 @@ def masks_of(*shape):
     return [patterns.mask(tensor, seeded(turn), turn) for turn in TURNS]
 
 
+@pytest.mark.parametrize("shape", [(1,), (9,), (1, 9), (9, 1), (2, 3, 9)])
+def test_masks_of_any_rank_keep_their_shape(shape):
+    for turn in TURNS:
+        made = patterns.mask(torch.zeros(shape, dtype=torch.bool), seeded(turn), turn)
+        assert made.shape == shape
+        assert made.dtype == torch.bool
+
+
 def test_among_the_masks_are_a_causal_one_one_that_is_open_one_that_is_closed_and_one_of_padding():
     made = masks_of(2, 8, 8)
     causal = torch.ones(8, 8).tril().bool()

@@ -113,3 +113,38 @@ def test_only_whole_numbers_that_decide_whole_numbers_row_by_row_are_halved(
     tensor: torch.Tensor, answer: torch.Tensor
 ) -> None:
     assert not can_be_halved(tensor, answer)
+
+
+def whole_numbers(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What is tried for one input of whole numbers, by its words."""
+    generator = torch.Generator().manual_seed(0)
+    tried = regular_rows({"at": tensor}, generator)
+    return {item.tried: item.tensors["at"] for item in tried}
+
+
+def test_places_are_tried_as_chains_from_either_end() -> None:
+    parents = torch.tensor([[-1, 0, 0, 1, 2, 2, 4, 0, 5, 8]])
+    tried = whole_numbers(parents)
+    before = tried["places that each name the one before, as in a chain"]
+    after = tried["places that each name the next, as in a chain"]
+    assert before.tolist() == [[-1, 0, 1, 2, 3, 4, 5, 6, 7, 8]]
+    assert after.tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 8, 8]]
+    assert before.dtype == parents.dtype
+
+
+def test_ends_of_parts_are_tried_with_nearly_all_in_one_part() -> None:
+    ends = torch.tensor([0, 3, 5, 9, 14, 20, 31, 40, 64])
+    tried = whole_numbers(ends)
+    assert tried["ends of parts of which the last has nearly all"].tolist() == [
+        *(0, 2, 4, 6, 8, 10, 12, 14),
+        64,
+    ]
+    assert tried["ends of parts of which the first has nearly all"].tolist() == [
+        0,
+        *(50, 52, 54, 56, 58, 60, 62),
+        64,
+    ]
+
+
+def test_codes_that_name_no_place_are_left_alone() -> None:
+    assert whole_numbers(torch.tensor([90, 3, 77, 1000, 4, 5, 812, 6, 2])) == {}

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Reason
 from kernelagent.tools.judge.problem.trials.one_trial import STATE
 from kernelagent.tools.judge.problem.trials.rounds import Trial
@@ -38,6 +39,19 @@ def test_forgotten_bias_of_a_convolution_is_named() -> None:
 
     assert refused.code == "insensitive"
     assert "it is the right answer if state.conv.bias is ignored" in refused.message
+
+
+def test_a_module_that_refuses_other_inputs_changes_no_refusal_into_its_own_error() -> None:
+    right = torch.linspace(1.0, 2.0, 64, dtype=torch.float64)
+    expected = Expected(right.float(), right, scales_of(right))
+    comparison = compare(right.float() * 1.5, expected, input_set="default", probe="natural")
+
+    def checks(tensors):
+        raise ProblemError("its inputs must be positive")
+
+    trial = Trial("default", "natural", ((right.float(),), {}), None, expected, checks)
+
+    assert refusal_of(comparison, trial, Memory()).reason.code == "wrong_output"
 
 
 def test_a_refusal_tells_the_error_in_ulps_beside_what_is_allowed() -> None:

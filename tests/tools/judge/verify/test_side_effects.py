@@ -116,3 +116,55 @@ def test_kernels_that_hand_over_in_a_buffer_of_the_module_are_told_to_meet_other
     message = told(verdict, "weights_written")
     assert "writes to between of the module, which your module has not" in message
     assert message.endswith("calls at the same time get each other's numbers")
+
+
+class Lowest(nn.Module):
+    """Keeps the least mean square so far: a call that is no better leaves it as it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("best", torch.full((), 1e30))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        loss = x.square().mean()
+        self.best.copy_(torch.where(loss < self.best * 0.999, loss, self.best))
+        return loss * 2.0
+
+
+LOWEST = """
+
+@triton.jit
+def step(x_ptr, best_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    loss = tl.sum(x * x, axis=0) / n
+    best = tl.load(best_ptr)
+    tl.store(best_ptr, tl.where(loss < best * 0.999, loss, best))
+    tl.store(out_ptr, loss * 2.0)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("best", torch.full((), 1e30))
+
+    @classmethod
+    def from_reference(cls, module):
+        return cls()
+
+    def forward(self, x):
+        out = torch.empty((), device=x.device)
+        step[(1,)](x, self.best, out, x.numel(), BLOCK=512)
+        return out
+"""
+
+
+@pytest.mark.long
+def test_what_a_call_before_left_in_its_last_bits_may_stay_as_it_is(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
+    for turn in range(3):
+        verdict = verdict_on(
+            HEAD + LOWEST, Lowest(), [torch.randn(8, 64)], tmp_path / f"bundle{turn}", fork_server
+        )
+        assert verdict.accepted, verdict.reason

@@ -46,6 +46,10 @@ def regular_rows(natural: Tensors, generator: torch.Generator) -> Iterator[Unlik
         if _is_square_of_truths(tensor):
             chain = torch.ones_like(wide(tensor)[..., 0, 1:]).diag_embed(1)
             yield _item(name, tensor, chain, "ones beside the diagonal alone, as in a chain,")
+    whole = [n for n, t in natural.items() if t.dtype in INTEGERS and t.dim()]
+    for name in in_drawn_order(whole, generator)[:_MOST_INPUTS]:
+        for tried, values in _of_whole_numbers(natural[name]):
+            yield _item(name, natural[name], values, tried)
     for one, other in _pairs_of_integers(natural):
         total = _largest_sum(natural[one])
         for at in (0, -1):
@@ -75,6 +79,28 @@ def _of_numbers(
         numbers = torch.arange(tensor.shape[-2], device=values.device)[:, None].to(values)
         for step in _STEPS:
             yield "rows that move on in equal steps", first + step * reach * numbers
+
+
+def _of_whole_numbers(tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """Places that each name the one before or after, and ends of parts of which one part has nearly all."""
+    count, values = tensor.shape[-1], tensor.detach().long()
+    if count < _FEWEST:
+        return
+    low, high = int(values.min()), int(values.max())
+    at = torch.arange(count, device=values.device).expand(values.shape)
+    if low >= -1 and count // 2 <= high + 1 <= count:
+        # As they were drawn they may name themselves at an end.
+        yield "places that each name the one before, as in a chain", (at - 1).clamp(min=low)
+        yield "places that each name the next, as in a chain", (at + 1).clamp(max=high)
+    steps = values.diff(dim=-1)
+    if (steps >= 0).all() and high > low:
+        least = int(steps.min())
+        first, last = values[..., :1], values[..., -1:]
+        early = torch.minimum(first + least * at, last)
+        late = torch.maximum(last - least * (count - 1 - at), first)
+        for words, made in (("last", early), ("first", late)):
+            ends = torch.cat([first, made[..., 1:-1], last], -1)
+            yield f"ends of parts of which the {words} has nearly all", ends
 
 
 def _waves(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
