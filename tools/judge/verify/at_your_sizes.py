@@ -20,7 +20,6 @@ from torch.utils._pytree import tree_map_only
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.serialization import from_data
-from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.bounds.real_work import NEEDS_VALUES
 from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
@@ -52,11 +51,13 @@ _MOST_OPERATIONS = 4e10
 """Of the reference's products, which torch computes here in fp32 and in float64: some seconds on two cores."""
 _MOST_BYTES = 1e9
 """That its operations read and write."""
-_LEAST_STORED = 0.9
-"""Share of an output's bytes below which stores of all programs cannot reach each element; edges are counted in part."""
+_LEAST_STORED = 0.8
+"""Share of fresh memory in a result below which stores of all programs cannot reach each element of it."""
+_SAMPLES = 4
+"""So many are drawn before that is believed: programs of one grid need not store alike."""
 Part = Literal["none", "drawn"]
-
-
+_FAULTS = frozenset({"out_of_bounds", "misaligned", "runtime_error"})
+"""What a launch that reads inputs alone does wrong at these sizes, whatever other programs do."""
 _IN_A_TURN, _AT_THE_END = 8.0, 32.0
 """Work of the whole call, in seconds of the interpreter's, of which a sample of programs does a part."""
 _PARTS = (1.0, 1 / 4, 1 / 16)
@@ -168,7 +169,6 @@ def _compared(
         before = _called(process, given, "none")
         process.take_launches()
         torch_rows = process.account(given.arguments, None, contents=True)
-        allocated = process.allocated_bytes
         process.take_launches()
         after = _called(process, given, "drawn")
         rows = process.launches_with_facts()
@@ -185,9 +185,9 @@ def _compared(
     if facts.atomics:
         return None
     trial = _trial(given)
-    if trial is None:
+    if trial is None or _goes_on(trial):
         return None
-    _all_is_stored(facts, trial.expected.output, allocated, where)
+    _all_is_stored(process, given, facts, _fresh_bytes(before.output, trial.expected.output))
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None
@@ -206,10 +206,6 @@ def _compared(
     )
 
 
-_FAULTS = frozenset({"out_of_bounds", "misaligned", "runtime_error"})
-"""What a launch that reads inputs alone does wrong at these sizes, whatever other programs do."""
-
-
 def _called(process: CandidateProcess, given: _Large, part: Part) -> Answer:
     how = {"part": part, "seed": fresh_seed()}
     process.command_executor({"kind": "mode", "mode": "execute", **how})
@@ -218,17 +214,50 @@ def _called(process: CandidateProcess, given: _Large, part: Part) -> Answer:
     return process.call(given.arguments)
 
 
-def _all_is_stored(facts: TrafficFacts, output: Any, allocated: int, where: str) -> None:
-    """Raises `Rejected` where all programs together store fewer bytes than the results have."""
-    needed = sum(t.numel() * t.element_size() for t in tensors_of(output))
-    stored = facts.requested_store_bytes
-    if stored < _LEAST_STORED * needed and allocated >= needed:
-        raise Rejected(
-            "wrong_output",
-            f"{where} its programs store {stored:,} bytes in all, and the result has {needed:,}: a part of it is never "
-            f"written; look at the grid, which may be capped",
-            {"at_your_sizes": True},
-        )
+def _all_is_stored(
+    process: CandidateProcess, given: _Large, facts: TrafficFacts, needed: int
+) -> None:
+    """Raises `Rejected` where all programs together store less than the fresh memory that is returned."""
+    stored = [facts.requested_store_bytes]
+    while sum(stored) < _LEAST_STORED * needed * len(stored):
+        if len(stored) == _SAMPLES:
+            mean = sum(stored) // len(stored)
+            raise Rejected(
+                "wrong_output",
+                f"{given.where} its programs store some {mean:,} bytes in all, and {needed:,} of what is returned is fresh "
+                f"memory: a part of it is never written; look at the grid, which may be capped",
+                {"at_your_sizes": True},
+            )
+        process.take_launches()
+        _called(process, given, "drawn")
+        (row,) = process.launches_with_facts()
+        stored.append(from_data(row["traffic"], TrafficFacts).requested_store_bytes)
+
+
+def _fresh_bytes(before: Any, expected: Any) -> int:
+    """Bytes of a result that hold what fresh memory is filled with, where no program runs and the right answer is another."""
+    right = dict(compare.leaves(expected))
+    total = 0
+    for name, tensor in compare.leaves(before):
+        wanted = right.get(name)
+        if not _fits(wanted, tensor) or tensor.dtype == torch.bool:
+            continue
+        assert isinstance(wanted, torch.Tensor)
+        if tensor.dtype.is_floating_point:
+            fresh = tensor.isnan() & ~wanted.isnan()
+        elif not tensor.dtype.is_complex:
+            most = torch.iinfo(tensor.dtype).max
+            fresh = (tensor == most) & (wanted != most)
+        else:
+            continue
+        total += int(fresh.sum()) * tensor.element_size()
+    return total
+
+
+def _goes_on(trial: Trial) -> bool:
+    """Whether a call of the reference leaves anything behind, from which a second one goes on."""
+    expected = trial.expected
+    return bool(expected.written or expected.left or expected.state64)
 
 
 def _trial(given: _Large) -> Trial | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +65,45 @@ class ModelNew(nn.Module):
         norm[(rows,)](x, self.weight, out, rows, n, BLOCK=triton.next_power_of_2(n))
         return out
 """
+LOWER = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.tril(x)
+
+
+def get_inputs():
+    return [torch.randn(4096, 4096)]
+
+
+def get_init_inputs():
+    return []
+"""
+ONLY_LOWER = """\
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def lower(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    for start in range(0, row + 1, BLOCK):
+        cols = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * n + cols, mask=cols <= row, other=0.0)
+        tl.store(out_ptr + row * n + cols, x, mask=cols <= row)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.zeros_like(x)
+        lower[(x.shape[0],)](x, out, x.shape[1], BLOCK=256)
+        return out
+"""
 WRONG = {
     "a grid that is cut off": ("norm[(rows,)]", "norm[(min(rows, 65535),)]", "wrong_output"),
     "a grid that no GPU takes": ("norm[(rows,)]", "norm[(1, rows)]", "out_of_resources"),
@@ -93,6 +133,20 @@ def judged(judge: Judge, source: str) -> Evaluation:
 
 def test_what_a_sample_of_programs_stores_there_is_told(judge: Judge) -> None:
     evaluation = judged(judge, HONEST)
+    assert evaluation.accepted, evaluation.reason
+    assert "sampled_at_your_sizes" in {each.code for each in evaluation.disclosures}
+
+
+def test_what_is_zero_without_a_kernel_need_not_be_stored(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
+    path = tmp_path / "lower.py"
+    path.write_text(LOWER)
+    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
+    try:
+        evaluation = judged(opened, ONLY_LOWER)
+    finally:
+        opened.close()
     assert evaluation.accepted, evaluation.reason
     assert "sampled_at_your_sizes" in {each.code for each in evaluation.disclosures}
 
