@@ -47,7 +47,7 @@ from kernelagent.tools.virtual.races.bounds import BoundsChecker
 Mode = Literal["execute", "poison", "suppress", "alter", "account"]
 """`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
 _RUNS, _RUN = 8, 32
-_DRAWN = 4
+_DRAWN = 5
 """Neighbours of a run where what programs store is compared."""
 _IN_TURNS_S = 10.0
 """How long the programs of one launch may take turns."""

@@ -18,7 +18,10 @@ from torch.fx import Graph, GraphModule, Node
 
 KEPT = "what the weights alone decide"
 """The key of the choice that is whether that is kept."""
-UNTIL = "until a weight is replaced or written to; a write through `.data` is not seen"
+UNTIL = (
+    "until a weight is replaced or written to; what torch does not count as a write is not seen: one through `.data`, "
+    "through numpy, or by a fused optimizer"
+)
 """How long it is kept, for a user."""
 _LARGE = 1 << 16
 """Elements from which on what is computed element by element from a weight is worth keeping."""
@@ -50,8 +53,14 @@ def decided_by_weights(graph: GraphModule, own: int) -> list[Node]:
         _computed(node) for node in decided if any(user not in decided for user in node.users)
     )
     # What is returned may be written to by whoever gets it.
-    returned = {_computed(n) for n in next(reversed(graph.graph.nodes)).all_input_nodes}
-    return [end for end in ends if end not in returned and _is_tensor(end) and _is_worth_it(end)]
+    returned = set[Node]().union(
+        *(_memory_of(node) for node in next(reversed(graph.graph.nodes)).all_input_nodes)
+    )
+    return [
+        end
+        for end in ends
+        if _is_tensor(end) and not _memory_of(end) & returned and _is_worth_it(end)
+    ]
 
 
 def _computed(node: Node) -> Node:
@@ -59,6 +68,28 @@ def _computed(node: Node) -> Node:
     while _is_view(node) and node.all_input_nodes:
         node = node.all_input_nodes[0]
     return node
+
+
+def _memory_of(node: Node) -> set[Node]:
+    """All nodes whose memory this one may share: what it is a view of, by whatever way."""
+    shared = {node}
+    while _may_share(node) and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+        shared.add(node)
+    return shared
+
+
+def _may_share(node: Node) -> bool:
+    target = node.target
+    if target is operator.getitem:
+        return True
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    # `_unsafe_view`, `alias` and their like say by their schema, or by their name alone, that nothing is copied.
+    aliases = any(result.alias_info is not None for result in target._schema.returns)
+    return (
+        aliases or target.is_view or target._opname in ("_unsafe_view", "reshape", "_reshape_alias")
+    )
 
 
 def apart(graph: GraphModule, own: int, ends: Sequence[Node]) -> Apart:

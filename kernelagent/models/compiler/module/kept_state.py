@@ -24,7 +24,10 @@ def kept_method(program: Captured, body: Sequence[str], part: str) -> str:
     key = f'"{part}"' if part else '"all"'
     lines = [
         f"def {_method(part)}(self):",
-        '    """What the weights alone decide; made anew where one was replaced or written to (not through `.data`)."""',
+        '    """What the weights alone decide; made anew where one was replaced, or written to as torch counts it.',
+        "",
+        "    Not seen: what is written through `.data` or numpy, or by a fused optimizer. Captured in a CUDA graph it stays as it was.",
+        '    """',
         f"    weights = {weights}",
         "    now = [(w.data_ptr(), None if w.is_inference() else w._version) for w in weights]",
         f"    before, seen, made = self._kept.get({key}, ((), [], ()))",

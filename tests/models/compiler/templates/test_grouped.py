@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,36 @@ class InTurn(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = self.first(x)
         return y, self.second(F.softmax(y, 0))
+
+
+class Reused(nn.Module):
+    """Between the products a kernel writes over what the first one's ending reads."""
+
+    def __init__(self, rows: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.rows = rows
+        self.a = nn.Linear(64, 48)
+        self.b = nn.Linear(48, 32)
+        self.c = nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows = self.rows(y @ y.t() + torch.eye(48))
+        first = torch.relu(self.a(x) + rows[0])
+        return first, self.b(torch.softmax(rows, -1)), self.c(x)
+
+
+REUSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a buffer of the program": lambda y: torch.cumsum(y, 0),
+    "what an operation of torch's made": lambda y: torch.linalg.inv_ex(y)[0],
+}
+
+
+@pytest.mark.parametrize("name", REUSED)
+def test_what_is_overwritten_between_two_products_is_read_before(name: str, tmp_path: Path) -> None:
+    module, inputs = Reused(REUSED[name]).eval(), (torch.randn(20, 64), torch.randn(48, 64))
+    made = written(module, *inputs)
+    got = answer(BatchedInterpreter(), made.source, tmp_path, module, *inputs)
+    torch.testing.assert_close(got, module(*inputs), rtol=1e-3, atol=1e-3)
 
 
 def test_heads_of_different_widths_share_one_launch(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelagent.models.compiler.choices import GROUPED, Config
-from kernelagent.models.compiler.program.program import Program
+from kernelagent.models.compiler.program.program import Launch, Program
 from kernelagent.models.compiler.templates import Context, Namer, Printed
-from kernelagent.models.compiler.templates.layouts import Layouts
+from kernelagent.models.compiler.templates.layouts import Layouts, arguments_of
 from kernelagent.models.compiler.templates.matmul.group_source import (
     Member,
     group_identity,
@@ -27,11 +27,14 @@ from kernelagent.models.compiler.templates.matmul.pricing import (
     together_us,
 )
 from kernelagent.models.compiler.templates.matmul.product_site import KIND, ProductSite
+from kernelagent.models.compiler.templates.matmul.prologue import reads_what_is_known
 from kernelagent.models.compiler.templates.matmul.tile_streams import is_streamed
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 _MOST = 8
 """Products of one launch: each has its loop in the kernel."""
+_LOOKED_AT = 12
+"""Products after the first that may join it."""
 
 
 def grouped(
@@ -59,14 +62,34 @@ def _beginning(
     context: Context, layouts: Layouts, sites: Sequence[ProductSite]
 ) -> list[ProductSite]:
     """The first product, and those of the next that can go into one launch with it."""
-    members = [sites[0]]
-    for site in sites[1:]:
-        if len(members) == _MOST or not _alike(members[0], site):
+    first = sites[0]
+    members, us = [first], first.first.us
+    if not _all_is_known(context.program, layouts, first):
+        return members
+    for site in sites[1 : 1 + _LOOKED_AT]:
+        if len(members) == _MOST or not _alike(first, site):
             continue
         more = [*members, site]
-        if _independent(context.program, layouts, more) and _gains(more, members, context.gpu):
-            members = more
+        together = _group(more, context.gpu).first.us
+        # Whether the last one is better done with the others than alone.
+        gains = together * NEARLY <= us + min(site.first.us, site.library_us)
+        if (
+            gains
+            and _all_is_known(context.program, layouts, site)
+            and _independent(context.program, layouts, more)
+        ):
+            members, us = more, together
     return members
+
+
+def _all_is_known(program: Program, layouts: Layouts, site: ProductSite) -> bool:
+    """Whether it is known in which memory all lies that its steps read and write: of others no change is seen."""
+    launches = [program.steps[at] for at in site.steps]
+    return all(
+        reads_what_is_known(layouts, arguments_of(program, step))
+        for step in launches
+        if isinstance(step, Launch)
+    )
 
 
 def _alike(one: ProductSite, other: ProductSite) -> bool:
@@ -80,14 +103,6 @@ def _alike(one: ProductSite, other: ProductSite) -> bool:
 def _is_tiled(site: ProductSite) -> bool:
     dims = site.product.full
     return 1 not in (dims.rows, dims.cols) and (site.end is None or site.end.held is None)
-
-
-def _gains(more: list[ProductSite], members: list[ProductSite], gpu: DeviceCeilings) -> bool:
-    """Whether the last one is better done with the others than alone."""
-    last = more[-1]
-    alone = min(last.first.us, last.library_us)
-    before = members[0].first.us if len(members) == 1 else _group(members, gpu).first.us
-    return _group(more, gpu).first.us * NEARLY <= before + alone
 
 
 def _independent(program: Program, layouts: Layouts, members: Sequence[ProductSite]) -> bool:
