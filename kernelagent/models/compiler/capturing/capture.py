@@ -30,6 +30,7 @@ from kernelagent.models.compiler.capturing.attention import WHOLE, layers_unfuse
 from kernelagent.models.compiler.capturing.attention_steps import as_one_step
 from kernelagent.models.compiler.capturing.inductor_source import source_of
 from kernelagent.models.compiler.capturing.kept_weights import (
+    KEEPERS,
     apart,
     decided_by_weights,
     words_of,
@@ -201,7 +202,9 @@ def capture(
         graph = as_one_step(with_numbers(with_slices(graph)))
         graph, reductions = with_reductions_moved(graph, ceilings_for(target), moved)
         state = [value for value in forward.values if value.kind != "input"]
-        ends = decided_by_weights(graph, len(state))
+        # What keeps it has names of its own.
+        taken = any(hasattr(module, name) for name in KEEPERS)
+        ends = [] if taken else decided_by_weights(graph, len(state))
         parts = apart(graph, len(state), ends) if ends and kept else None
         given: tuple[Value, ...] = ()
         if parts is not None:

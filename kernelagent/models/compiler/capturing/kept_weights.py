@@ -18,6 +18,8 @@ from torch.fx import Graph, GraphModule, Node
 
 KEPT = "what the weights alone decide"
 """The key of the choice that is whether that is kept."""
+KEEPERS = ("_kept", "_kept_of_weights", "_from_weights")
+"""Names that a written module has for it: of a module that has one of them nothing is kept."""
 UNTIL = (
     "until a weight is replaced or written to; what torch does not count as a write is not seen: one through `.data`, "
     "through numpy, or by a fused optimizer"

@@ -3,7 +3,6 @@ finds out whose tile a program has."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,8 +34,9 @@ class _Passed:
 
     def name(self, parameter: str, text: str) -> str:
         pointer = parameter.endswith("_ptr")
-        # A tensor has its own name, however the products call it.
-        wanted = f"{_own_name(text)}_ptr" if pointer and _is_plain(text) else parameter
+        # A weight has its own name; what layers have between them is called alike, so that they share the kernel.
+        weight = pointer and text.startswith("self.")
+        wanted = f"{_own_name(text)}_ptr" if weight else parameter
         key = ("_ptr" if pointer else parameter, text)
         if key not in self.by_text:
             self.by_text[key] = unique(wanted, {*self.by_text.values(), "program"})
@@ -111,8 +111,3 @@ def _own_name(text: str) -> str:
     """The words of a tensor's path that tell it from the other products': `q_weight`."""
     words = [word for word in path_of(text).split(".")[-2:] if word.isidentifier()]
     return identifier("_".join(words)) if len(words) > 1 else label(text)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether it is a tensor's name, and no view of one."""
-    return isinstance(ast.parse(text, mode="eval").body, ast.Name | ast.Attribute)
