@@ -195,9 +195,10 @@ def test_a_thousand_turns_are_decided_on_at_once(name: str, options: dict[str, s
     strategy = load_strategy(name, MODELS, 3, roomy)
     spent = []
     for _ in range(21):
-        began = time.perf_counter()
+        # Of its own: what else the machine does is no fault of a strategy's.
+        began = time.process_time()
         asked = strategy.next_turns(history)
-        spent.append(time.perf_counter() - began)
+        spent.append(time.process_time() - began)
     median = statistics.median(spent)
     print(f"{name} {options}: {median * 1e3:.2f} ms for {len(asked)} requests")  # noqa: T201
     assert asked
