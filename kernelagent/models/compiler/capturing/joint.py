@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
 from kernelagent.models.compiler.capturing.capture import Forward, PolicyCannot
+from kernelagent.models.compiler.capturing.kept_weights import memory_of
 from kernelagent.models.compiler.capturing.overwritten import (
     updates_as_results,
     without_counters,
@@ -164,14 +165,10 @@ def _require_pure(graph: GraphModule, forward: Forward, outputs: int, updates: i
             )
     results = _results(graph)
     left = [node for node in results[outputs : outputs + updates] if node is not None]
-    given = {_memory(node) for node in (*placeholders, *left)}
+    given = {memory_of(node) for node in (*placeholders, *left)}
     for result in results[:outputs]:
-        if result is not None and _memory(result) in given:
+        if result is not None and memory_of(result) in given:
             raise PolicyCannot(what, "it returns what it was given, or a view of it")
-
-
-def _memory(node: Node) -> Any:
-    return node.meta["val"].untyped_storage()._cdata
 
 
 def _results(graph: GraphModule) -> list[Node | None]:

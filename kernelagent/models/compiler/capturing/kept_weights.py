@@ -49,19 +49,18 @@ def words_of(ends: Sequence[Node]) -> str:
 
 def decided_by_weights(graph: GraphModule, own: int) -> list[Node]:
     """What is worth keeping of what the graph computes; `own`: how many of its first arguments are the module's."""
-    placeholders = _placeholders(graph)
+    placeholders = graph.graph.find_nodes(op="placeholder")
     decided = _decided(graph, placeholders[:own])
     ends = dict.fromkeys(
         _computed(node) for node in decided if any(user not in decided for user in node.users)
     )
     # What is returned may be written to by whoever gets it.
-    returned = set[Node]().union(
-        *(_memory_of(node) for node in next(reversed(graph.graph.nodes)).all_input_nodes)
-    )
+    (output,) = graph.graph.find_nodes(op="output")
+    returned = {memory_of(node) for node in output.all_input_nodes if _is_tensor(node)}
     return [
         end
         for end in ends
-        if _is_tensor(end) and not _memory_of(end) & returned and _is_worth_it(end)
+        if _is_tensor(end) and memory_of(end) not in returned and _is_worth_it(end)
     ]
 
 
@@ -72,31 +71,14 @@ def _computed(node: Node) -> Node:
     return node
 
 
-def _memory_of(node: Node) -> set[Node]:
-    """All nodes whose memory this one may share: what it is a view of, by whatever way."""
-    shared = {node}
-    while _may_share(node) and node.all_input_nodes:
-        node = node.all_input_nodes[0]
-        shared.add(node)
-    return shared
-
-
-def _may_share(node: Node) -> bool:
-    target = node.target
-    if target is operator.getitem:
-        return True
-    if not isinstance(target, torch._ops.OpOverload):
-        return False
-    # `_unsafe_view`, `alias` and their like say by their schema, or by their name alone, that nothing is copied.
-    aliases = any(result.alias_info is not None for result in target._schema.returns)
-    return (
-        aliases or target.is_view or target._opname in ("_unsafe_view", "reshape", "_reshape_alias")
-    )
+def memory_of(node: Node) -> Any:
+    """What tells the memory that a node's tensor lies in from any other: views of one tensor have the same."""
+    return node.meta["val"].untyped_storage()._cdata
 
 
 def apart(graph: GraphModule, own: int, ends: Sequence[Node]) -> Apart:
     """The graph in two, of which the first makes these values; it is changed."""
-    placeholders = _placeholders(graph)
+    placeholders = graph.graph.find_nodes(op="placeholder")
     first, read = _first(graph, placeholders[:own], ends)
     made = tuple(node.meta["val"] for node in ends)
     for number, node in enumerate(ends):
@@ -108,10 +90,6 @@ def apart(graph: GraphModule, own: int, ends: Sequence[Node]) -> Apart:
     graph.graph.eliminate_dead_code()
     graph.recompile()
     return Apart(first, graph, read, made)
-
-
-def _placeholders(graph: GraphModule) -> list[Node]:
-    return [node for node in graph.graph.nodes if node.op == "placeholder"]
 
 
 def _decided(graph: GraphModule, own: Sequence[Node]) -> dict[Node, None]:
@@ -182,9 +160,8 @@ def _is_view(node: Node) -> bool:
 
 
 def _elements(node: Node) -> int:
-    return math.prod(
-        int(getattr(getattr(n, "node", None), "hint", n)) for n in node.meta["val"].shape
-    )
+    sizes = node.meta["val"].shape
+    return math.prod(int(n.node.hint) if isinstance(n, torch.SymInt) else int(n) for n in sizes)
 
 
 def _bytes(node: Node) -> int:

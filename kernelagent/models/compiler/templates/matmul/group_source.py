@@ -63,15 +63,13 @@ def group_source(
     for number, member in enumerate(members):
         plan, given = member.source, Given.of(member.source, namer, member.sizes)
         texts = [*given.factors, *given.ends, *given.numbers, *given.strides, *given.end_strides]
-        passed = list(map(tensors.name, plan.tile_parameters, texts))
+        parameters = plan.tile_parameters
+        passed = list(map(tensors.name, parameters, texts))
         own_texts = [*given.sizes, *given.end_sizes]
         own = list(map(constants.name, plan.tile_constants, own_texts))
         function = namer.kernel(plan.tile_function("", config), f"{member.wanted}_tile")
         functions[function] = plan.tile_function(function, config)
-        rows, cols = (
-            passed[plan.tile_parameters.index("n_rows")],
-            passed[plan.tile_parameters.index("n_cols")],
-        )
+        rows, cols = (passed[parameters.index(size)] for size in ("n_rows", "n_cols"))
         axes = [f"tl.cdiv({rows}, BLOCK_M)", f"tl.cdiv({cols}, BLOCK_N)"]
         if "n_batch" in member.sizes:
             axes.append(tensors.name("n_batch", member.sizes["n_batch"]))

@@ -43,12 +43,12 @@ def grouped(
     """The same products, those in one launch that are faster so by estimate, or as a choice has it."""
     rest = list(sites)
     while rest:
-        members = _beginning(context, layouts, rest)
-        if len(members) == 1:
+        group = _beginning(context, layouts, rest)
+        if group is None:
             yield rest.pop(0)
             continue
+        members = group.members
         rest = [site for site in rest if site not in members]
-        group = _group(members, context.gpu)
         apart = sum(min(site.first.us, site.library_us) for site in members)
         together = context.chosen.get(group.choice, group.first.us * NEARLY <= apart)
         if together:
@@ -60,36 +60,33 @@ def grouped(
 
 def _beginning(
     context: Context, layouts: Layouts, sites: Sequence[ProductSite]
-) -> list[ProductSite]:
-    """The first product, and those of the next that can go into one launch with it."""
-    first = sites[0]
+) -> GroupSite | None:
+    """The first product with those of the next that can go into one launch with it; None where none can."""
+    first, group = sites[0], None
     members, us = [first], first.first.us
     if not _all_is_known(context.program, layouts, first):
-        return members
+        return None
     for site in sites[1 : 1 + _LOOKED_AT]:
         if len(members) == _MOST or not _alike(first, site):
             continue
         more = [*members, site]
-        together = _group(more, context.gpu).first.us
+        together = _group(more, context.gpu)
         # Whether the last one is better done with the others than alone.
-        gains = together * NEARLY <= us + min(site.first.us, site.library_us)
+        gains = together.first.us * NEARLY <= us + min(site.first.us, site.library_us)
         if (
             gains
             and _all_is_known(context.program, layouts, site)
             and _independent(context.program, layouts, more)
         ):
-            members, us = more, together
-    return members
+            members, group, us = more, together, together.first.us
+    return group
 
 
 def _all_is_known(program: Program, layouts: Layouts, site: ProductSite) -> bool:
     """Whether it is known in which memory all lies that its steps read and write: of others no change is seen."""
-    launches = [program.steps[at] for at in site.steps]
-    return all(
-        reads_what_is_known(layouts, arguments_of(program, step))
-        for step in launches
-        if isinstance(step, Launch)
-    )
+    steps = [program.steps[at] for at in site.steps]
+    launches = [step for step in steps if isinstance(step, Launch)]
+    return all(reads_what_is_known(layouts, arguments_of(program, step)) for step in launches)
 
 
 def _alike(one: ProductSite, other: ProductSite) -> bool:
