@@ -3,9 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # What tests draw is drawn by the tree of the tests: what failed once fails again, and other tests try other things.
 SEED ?= $(shell printf %d 0x$$(git rev-parse --short=7 HEAD:tests 2>/dev/null || echo 1))
-# Three workers on two cores, as many tests wait; a file's tests in one of them (tests/lanes.py has the
-# exceptions and the order). Warnings of modules that a test has made cannot be sent from a worker.
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder -p no:warnings
+# As many workers as cores: a third takes more from the two than it does. A file's tests go to one of them (tests/lanes.py has
+# the exceptions and the order). Warnings of modules that a test has made cannot be sent from a worker.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder -p no:warnings
 # A test that hangs ends as a failed one with its stack; the slowest takes half a minute on a quiet machine.
 SHORT := $(SIDE_BY_SIDE) -m "not long and not soak and not gpu" --timeout 900 --hypothesis-seed $(SEED)
 # The bytecode of a thousand files is kept, whatever the environment says: tests start many interpreters.

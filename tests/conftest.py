@@ -6,6 +6,7 @@ import atexit
 import gc
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +30,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SEED",
         help="of each test with several cases in the long lane run half of them, drawn by this seed",
     )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The short lane does not import what it leaves to the long one."""
+    if "not long" not in config.option.markexpr or not collection_path.match("test_*.py"):
+        return None
+    return lanes.is_long_as_a_whole(collection_path) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

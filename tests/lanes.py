@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import product
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pytest
@@ -27,6 +29,7 @@ TOGETHER = (
         "tests/models/test_litellm_model.py",
         "tests/models/test_faults.py",
         "tests/models/test_keys.py",
+        "tests/models/test_replies_in_the_log.py",
     ),
 )
 """Files and folders whose tests go to one worker: they share a fork server or an import of seconds.
@@ -125,6 +128,14 @@ def _place(case: Case, seed: str) -> bytes:
     file, _, name = case.nodeid.partition("::")
     named = name.partition("[")[2]
     return hashlib.sha256(f"{seed} {file} {named}".encode()).digest()
+
+
+_LONG_AS_A_WHOLE = re.compile(r"^pytestmark = pytest\.mark\.long$", re.MULTILINE)
+
+
+def is_long_as_a_whole(file: Path) -> bool:
+    """Whether no test of it is in the short lane, so that it need not be imported for it."""
+    return _LONG_AS_A_WHOLE.search(file.read_text(encoding="utf-8")) is not None
 
 
 def rank(item: pytest.Item) -> int:

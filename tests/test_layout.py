@@ -68,6 +68,7 @@ def private_imports(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_tests_import_public_names_only():
     """Attributes are ruff's to see (SLF001); what is imported it sees in no stable rule."""
     files = [path for name in ("tests", "benchmarks") for path in (ROOT / name).rglob("*.py")]

@@ -18,6 +18,7 @@ def test_every_declared_equivalence_is_a_fault_that_is_planted():
     assert declared == set(EQUIVALENT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernel", ["layer_norm", "in_place"])
 def test_every_fifth_fault_is_caught(kernel, judges):
     planted = [fault for fault in faults(kernel) if fault.equivalent is None][::5]

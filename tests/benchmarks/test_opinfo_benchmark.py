@@ -10,12 +10,13 @@ import torch
 from benchmarks.opinfo import judged
 from benchmarks.opinfo_subjects import Form
 
+pytestmark = pytest.mark.long
+
 _SAMPLE = 12
 _KNOWN = {"linalg.eig"}
 """Refuses its own backward, except under a mode of torch's, as the reference is called."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_no_operation_of_torch_is_refused(

@@ -173,6 +173,7 @@ def test_run_whose_agent_went_away_goes_on_with_another(tmp_path):
     assert state.emitted is not None
 
 
+@pytest.mark.long
 def test_unreadable_problem_is_said_to_the_agent(tmp_path):
     (tmp_path / "empty.py").write_text("", encoding="utf-8")
 
@@ -184,6 +185,7 @@ def test_unreadable_problem_is_said_to_the_agent(tmp_path):
     assert "empty.py" in answer.content[0].text
 
 
+@pytest.mark.long
 def test_without_the_sdk_the_install_line_is_said(tmp_path):
     (tmp_path / "mcp").mkdir()
     (tmp_path / "mcp" / "__init__.py").write_text("raise ImportError('no SDK')", encoding="utf-8")

@@ -106,6 +106,7 @@ def judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeldJudges:
     return HeldJudges(Recorded([rejected(), accepted(2.0), accepted(2.5)]))
 
 
+@pytest.mark.long
 def test_a_candidate_handed_in_without_waiting_has_a_handle_that_its_verdict_is_asked_by(
     tmp_path: Path, judges: HeldJudges
 ) -> None:
@@ -128,6 +129,7 @@ def test_a_candidate_handed_in_without_waiting_has_a_handle_that_its_verdict_is_
     assert early.endswith("turn 1 waits for a candidate: hand one in first")
 
 
+@pytest.mark.long
 def test_a_call_that_the_client_gives_up_is_judged_all_the_same(
     tmp_path: Path, judges: HeldJudges
 ) -> None:
@@ -142,6 +144,7 @@ def test_a_call_that_the_client_gives_up_is_judged_all_the_same(
     assert (verdict["verdict"], verdict["reason"], verdict["best_turn"]) == ("accepted", None, 0)
 
 
+@pytest.mark.long
 def test_problem_history_and_report_are_resources(tmp_path: Path, judges: HeldJudges) -> None:
     judges.let_go.set()
 
@@ -182,6 +185,7 @@ def test_a_resource_of_a_run_that_could_not_begin_says_why(tmp_path: Path) -> No
     assert "gone.py" in anyio.run(work)
 
 
+@pytest.mark.long
 def test_the_prompt_sets_an_agent_to_work(tmp_path: Path, judges: HeldJudges) -> None:
     async def work(client: Client) -> Any:
         (offered,) = (await client.list_prompts()).prompts

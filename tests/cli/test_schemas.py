@@ -42,6 +42,7 @@ def test_a_wheel_has_the_schemas_in_it(tmp_path: Path) -> None:
     assert sorted(names) == sorted(schemas())
 
 
+@pytest.mark.long
 def test_a_wheel_is_built_with_no_more_than_what_its_build_asks_for(tmp_path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     for package in needed_by(project["build-system"]["requires"]):

@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from kernelagent.domain.errors import ExitStatus
 from kernelagent.domain.tables.rejection_codes import page_rows
 from kernelagent.tools.sandbox import mechanisms
@@ -76,6 +78,7 @@ def test_every_exit_status_has_a_row():
     assert {int(status) for status in rows("Exit statuses")} == set(ExitStatus)
 
 
+@pytest.mark.long
 def test_sentences_of_errors_are_those_of_the_program():
     """The constant pieces of each quoted sentence stand in some string of the source."""
     folders = [ROOT / name for name in ("kernelagent", "strategies", "tools")]

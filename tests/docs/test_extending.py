@@ -96,6 +96,7 @@ def test_strategy_of_another_package_is_found_by_its_entry_point(installed):
         load_strategy("restart", ("a",), options={"often": "3"})
 
 
+@pytest.mark.long
 def test_strategy_and_model_of_the_page_drive_a_session(installed, folder, tmp_path):
     strategy = load_strategy("restart", ("program",), options={"every": "3"})
     verdicts = [rejected(), accepted(1.2), accepted(1.5), accepted(1.1), accepted(1.3)]

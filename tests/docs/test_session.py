@@ -39,6 +39,7 @@ def test_readme_shows_the_drawing():
     assert "](docs/session.svg)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_command_is_run_in_a_terminal_of_the_stated_width(tmp_path):
     message = say("kernelagent --help", tmp_path)
     lines = message.output.splitlines()
@@ -46,6 +47,7 @@ def test_command_is_run_in_a_terminal_of_the_stated_width(tmp_path):
     assert max(len(re.sub(r"\x1b\[[\d;]*m", "", line)) for line in lines) == COLUMNS
 
 
+@pytest.mark.long
 def test_command_that_fails_is_not_recorded(tmp_path):
     with pytest.raises(RuntimeError, match="no run"):
         say("kernelagent show missing", tmp_path)

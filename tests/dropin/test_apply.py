@@ -141,6 +141,7 @@ def test_changes_that_are_not_committed_are_refused(model: Path, run: RunFolder)
     assert git(model.parent, "branch", "--list", "faster") == ""
 
 
+@pytest.mark.long
 def test_a_changed_target_is_refused_and_our_own_uncommitted_copy_is_not(
     model: Path, run: RunFolder
 ) -> None:

@@ -16,6 +16,8 @@ import torch
 from kernelagent.tools.corpus.fixture import honest_kernel
 from tests.dropin.emitted import CANDIDATE, Block, facts_of, imported, text_for, warnings_as_errors
 
+pytestmark = pytest.mark.long
+
 TELLING = CANDIDATE.replace("        CALLS[0] += 1\n", "").replace("hidden * norm", "norm * hidden")
 """Its graph can be told from the original's, and none of its lines is a side effect."""
 X = torch.randn(4, 8)
@@ -155,7 +157,6 @@ def test_a_change_of_the_original_is_seen_by_a_graph_that_exists(
     assert not torch.allclose(compiled(X), before)
 
 
-@pytest.mark.long
 def test_another_type_runs_the_original_in_the_graph(file: ModuleType) -> None:
     model, plain = in_a_model(file.optimized(Block().eval()))
     compiled = torch.compile(model, backend="eager", fullgraph=True)
@@ -215,7 +216,6 @@ class Gain(torch.nn.Module):
         return x * self.gain
 
 
-@pytest.mark.long
 def test_a_backward_that_was_verified_is_compiled_with_its_forward(tmp_path: Path) -> None:
     module = Gain()
     text = text_for(WITH_BACKWARD, facts_of(module, "()"), modes=["eval", "train"])
@@ -269,7 +269,6 @@ def test_triton_kernels_stand_in_the_graph_themselves(
     assert "triton_kernel_wrapper_mutation" in "".join(seen)
 
 
-@pytest.mark.long
 def test_an_export_without_dynamo_holds_the_original(file: ModuleType) -> None:
     dropin = file.optimized(Block().eval())
     with torch.no_grad(), warnings.catch_warnings():

@@ -508,6 +508,7 @@ def test_the_guard_works_without_torchs_own_comparison(tmp_path: Path) -> None:
     falls_back(emitted, "dtype", lambda: dropin(X_.half()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [4, 5])
 def test_compiling_around_it_keeps_the_answer(emitted: ModuleType, rows: int) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), warmed(emitted), torch.nn.ReLU()).eval()
@@ -532,6 +533,7 @@ def test_a_jit_trace_holds_the_original(emitted: ModuleType) -> None:
     torch.testing.assert_close(traced(x), dropin.original(x))
 
 
+@pytest.mark.long
 @settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.integers(0, 8),

@@ -23,6 +23,8 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2Block
 from transformers.models.llama import modeling_llama as llama
 from transformers.models.t5.modeling_t5 import T5Block, T5LayerNorm
 
+pytestmark = pytest.mark.long
+
 X, PLACES = torch.randn(2, 5, 32), torch.arange(5)[None]
 EAGER = {"attn_implementation": "eager"}
 CANDIDATE = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"

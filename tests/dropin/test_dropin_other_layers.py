@@ -228,6 +228,7 @@ def test_a_layer_that_is_cast_after_it_was_put_on_is_asked_again(tmp_path: Path)
     assert (dropin.double()(X.double()) == 0.0).all()
 
 
+@pytest.mark.long
 def test_what_is_told_is_the_same_in_every_process() -> None:
     code = (
         "import json, torch\n"

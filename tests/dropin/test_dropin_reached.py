@@ -284,6 +284,7 @@ def _renamed(dropin: Any) -> None:
     dropin.stages["b"], dropin.stages["a"] = first, second
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [_reversed, _renamed])
 def test_parts_in_another_order_run_the_original(stages: ModuleType, change: Any) -> None:
     dropin = stages.optimized(Stages("a", "b").eval())

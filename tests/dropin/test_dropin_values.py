@@ -36,6 +36,7 @@ def dropin(tmp_path):
         yield module, module.optimized(Masked().eval())
 
 
+@pytest.mark.long
 def test_the_verified_values_run_the_kernel_in_any_tensor(dropin):
     module, fast = dropin
     x = torch.randn(4, 8)
@@ -62,6 +63,7 @@ def test_a_tensor_that_is_written_to_is_looked_at_again(dropin):
     assert module.CALLS == [1]
 
 
+@pytest.mark.long
 def test_a_graph_cannot_compare_and_calls_the_original(dropin):
     module, fast = dropin
     x = torch.randn(4, 8)

@@ -286,6 +286,7 @@ def test_convolutions_that_may_no_longer_be_rounded_run_the_original(tmp_path: P
     assert "torch's settings of float32 ask for more than was verified" in message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "envelope", [{"float32_convolutions": "tf32"}, {"float32_matmul_precision": "high"}]
 )

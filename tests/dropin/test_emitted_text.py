@@ -37,6 +37,7 @@ def test_the_candidate_stands_in_the_file_word_for_word() -> None:
     assert before + after.rstrip() in text_for()
 
 
+@pytest.mark.long
 def test_the_file_imports_torch_and_nothing_of_kernelagent(tmp_path: Path) -> None:
     (tmp_path / "alone.py").write_text(text_for(), encoding="utf-8")
     program = (
@@ -81,6 +82,7 @@ def test_a_measured_file_gives_speedup_interval_baseline_device_and_versions() -
     assert "estimate" not in head
 
 
+@pytest.mark.long
 def test_the_header_says_what_was_not_verified_and_how_to_judge_again() -> None:
     head = docstring(text_for())
     assert "Not verified:" in head
@@ -172,6 +174,7 @@ def test_a_builtin_that_the_candidate_binds_is_not_the_guards(binding: str, tmp_
     assert emitted.CALLS == [1]
 
 
+@pytest.mark.long
 def test_all_builtins_of_the_drop_in_can_be_read_from_their_module() -> None:
     text = dropin_text()
     names = own_builtins.bound_by(ast.parse("from torch import *"), (), text)

@@ -63,6 +63,7 @@ def test_the_card_holds_the_certificate_and_what_was_not_verified(tmp_path: Path
     assert "Not verified:" in card
 
 
+@pytest.mark.long
 def test_a_file_that_asks_a_package_for_its_drop_in_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--runtime package"):
         exported(tmp_path / "toy", text_for() + "\nimport kernelagent_runtime\n")
@@ -136,6 +137,7 @@ def test_kernelize_maps_the_layer_and_the_kernels_answer(tmp_path: Path) -> None
         assert calls[0] == before + 2
 
 
+@pytest.mark.long
 def test_the_exported_text_is_what_import_reads_back(tmp_path: Path) -> None:
     from kernelagent.loop.emitted.imported import source_in
 

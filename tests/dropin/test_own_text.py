@@ -53,6 +53,7 @@ TEXT = emitted()
 AFTER = TEXT.index(SECTION_BEGINS)
 
 
+@pytest.mark.long
 @given(at=st.integers(AFTER, len(TEXT) - 1), change=st.sampled_from("a0_ \n#("))
 def test_a_drop_in_with_any_other_character_is_read_whole_or_keeps_it(at, change):
     changed = TEXT[:at] + change + TEXT[at + 1 :]
@@ -74,6 +75,7 @@ def test_an_envelope_that_is_never_written_is_no_drop_in_of_ours(envelope):
     ) is None  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_file_without_a_drop_in_and_one_with_two_are_none_of_ours():
     assert without_drop_in(CANDIDATE) is None
     assert without_drop_in(TEXT + TEXT[AFTER:]) is None

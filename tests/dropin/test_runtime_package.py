@@ -29,6 +29,7 @@ def test_the_file_is_short_enough_to_be_reviewed() -> None:
     assert len(short().splitlines()) - len(CANDIDATE.splitlines()) < MOST_LINES
 
 
+@pytest.mark.long
 def test_the_package_is_built_by_itself_with_what_the_long_form_holds(tmp_path: Path) -> None:
     build = [sys.executable, "setup.py", "-q", "build", "--build-base", str(tmp_path)]
     subprocess.run(build, cwd=RUNTIME, check=True, timeout=100)
@@ -37,6 +38,7 @@ def test_the_package_is_built_by_itself_with_what_the_long_form_holds(tmp_path: 
     assert not (RUNTIME / "kernelagent_runtime" / "section.py").exists()
 
 
+@pytest.mark.long
 def test_the_kernels_can_be_imported_without_the_package(tmp_path: Path) -> None:
     (tmp_path / "alone.py").write_text(short(), encoding="utf-8")
     program = (

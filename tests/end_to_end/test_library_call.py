@@ -13,6 +13,8 @@ from torch import nn
 
 import kernelagent
 
+pytestmark = pytest.mark.long
+
 
 class _Norm(nn.Module):
     def __init__(self) -> None:
@@ -33,7 +35,6 @@ class _Block(nn.Module):
         return self.proj(self.norm(x)) + x
 
 
-@pytest.mark.long
 def test_a_part_of_a_live_model_is_optimized_on_what_it_gets_and_tried_in_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

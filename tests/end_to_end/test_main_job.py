@@ -141,6 +141,7 @@ def kernelagent(*words: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.long
 def test_a_conversation_that_repairs_itself_ends_in_a_module(optimized: Optimized) -> None:
     report = optimized.report
     verdicts = [turn["verdict"] for turn in report["turns"]]
@@ -161,10 +162,12 @@ def test_a_conversation_that_repairs_itself_ends_in_a_module(optimized: Optimize
     assert "speedup" not in text.lower()
 
 
+@pytest.mark.long
 def test_a_run_leaves_nothing_in_the_folder_for_temporary_files(optimized: Optimized) -> None:
     assert list((optimized.folder / "tmp").iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_judge_accepts_the_emitted_module(
     optimized: Optimized, fork_server: ForkServer
 ) -> None:
@@ -196,6 +199,7 @@ def test_a_run_can_be_replayed_over_what_it_wrote(
     assert kernelagent("optimize", "scale.py", "--model", f"replay:{run}", "--force") == 0
 
 
+@pytest.mark.long
 def test_the_emitted_file_needs_only_torch_and_triton(optimized: Optimized) -> None:
     code = textwrap.dedent(
         """
@@ -271,6 +275,7 @@ def test_wrong_usage_is_told_in_a_sentence(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there_is_the_environments_fault(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -26,6 +26,7 @@ def test_two_estimates_are_apart_only_where_their_intervals_do_not_meet() -> Non
     assert not quick.apart(Estimated(1.2, 1.05, 1.4))
 
 
+@pytest.mark.long
 @given(st.floats(0.1, 1e6), st.floats(0.1, 1e6), FACTORS, FACTORS)
 def test_a_ratio_is_at_least_as_uncertain_as_each_of_its_parts(
     a: float, b: float, wide: float, other: float

@@ -174,6 +174,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(
     steps=STEPS,
     over=st.sampled_from([(1,), (0,), (-1,)]),

@@ -201,6 +201,7 @@ print(harness.processor_s())
 """
 
 
+@pytest.mark.long
 def test_the_processor_time_of_a_process_that_outlives_its_parent_is_counted() -> None:
     # In a process of its own: it waits for every child there is.
     done = subprocess.run(

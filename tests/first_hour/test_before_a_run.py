@@ -162,6 +162,7 @@ def test_what_only_running_the_file_can_tell_is_left_to_the_judge(here: Path, te
     check_before_start(ProblemSpec(path="model.py"), RunConfig())
 
 
+@pytest.mark.long
 def test_nothing_is_sent_where_nobody_can_be_asked(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

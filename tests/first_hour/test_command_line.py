@@ -59,6 +59,7 @@ def test_values_and_defaults_of_strategy_and_target_are_shown(
     assert "--tool-seconds <float> [x>=0]" in text
 
 
+@pytest.mark.long
 def test_no_command_calls_a_switch_a_bool_or_a_number_a_range(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -85,6 +86,7 @@ def test_what_the_shell_offers_is_what_there_is(
 _PROGRAM = "import sys; sys.argv[0] = 'kernelagent'; from kernelagent.cli.main import main; main()"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_exists_for_the_shell(shell: str) -> None:
     variables = os.environ | {"_KERNELAGENT_COMPLETE": f"source_{shell}"}

@@ -108,6 +108,7 @@ class EveryOther(nn.Module):
         return torch.sigmoid(x[:, :, [0, 2, 1]]) + torch.tensor([1.0, 2.0, 3.0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [LastToken, EveryOther])
 def test_a_forward_may_index_by_a_list_and_make_its_own_constants(kind: type[nn.Module]) -> None:
     module, x = kind().eval(), torch.randn(4, 6, 8)

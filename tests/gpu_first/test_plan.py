@@ -95,6 +95,7 @@ def test_stages_run_in_their_order_and_leave_tables_in_both_forms(
     assert (small / "plan.md").read_text(encoding="utf-8").count("one row is written") == 2
 
 
+@pytest.mark.long
 def test_a_stage_that_overruns_is_stopped_said_so_and_keeps_its_rows(small: Path) -> None:
     endless, after = stage(1, "endless", 2.5), stage(2, "note")
     began = time.monotonic()
@@ -107,6 +108,7 @@ def test_a_stage_that_overruns_is_stopped_said_so_and_keeps_its_rows(small: Path
     assert record(small, after).state == "finished"
 
 
+@pytest.mark.long
 def test_what_a_stage_leaves_running_is_ended_and_counted(small: Path) -> None:
     leaving = stage(1, "leaves_behind")
     run((leaving,), Call(small))
@@ -115,6 +117,7 @@ def test_what_a_stage_leaves_running_is_ended_and_counted(small: Path) -> None:
     assert not is_there(int(result.rows[0][0]))
 
 
+@pytest.mark.long
 def test_a_stage_that_breaks_says_how_and_the_next_is_begun(small: Path) -> None:
     broken, fault, after = stage(1, "breaks"), stage(2, "no_device"), stage(3, "note")
     assert run((broken, fault, after), Call(small)) == 1
@@ -124,6 +127,7 @@ def test_a_stage_that_breaks_says_how_and_the_next_is_begun(small: Path) -> None
     assert record(small, after).state == "finished"
 
 
+@pytest.mark.long
 def test_a_second_call_goes_on_with_what_has_not_ended(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,6 +158,7 @@ def test_a_stage_that_does_not_fit_into_the_call_is_left_to_the_next(
     assert run(stages, Call(small)) == 0
 
 
+@pytest.mark.long
 def test_a_slower_machine_has_more_minutes_for_each_stage(
     small: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +171,7 @@ def test_a_slower_machine_has_more_minutes_for_each_stage(
     assert "needs 2 minutes" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_call_that_is_interrupted_ends_its_stage_and_the_next_call_begins_it_anew(
     small: Path,
 ) -> None:

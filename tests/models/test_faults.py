@@ -7,6 +7,8 @@ import pytest
 from benchmarks.model_faults import Case, cases, row, rows, table
 from benchmarks.streaming_cost import MOST_SHARE, measure
 
+pytestmark = pytest.mark.long
+
 SAMPLE = {
     ("connection dropped", "before"),
     ("connection dropped", "mid, code incomplete"),
@@ -37,7 +39,6 @@ def test_a_fault_costs_no_reply_that_was_paid(case: Case, streaming: bool) -> No
     assert result.happened == result.expected, result.said
 
 
-@pytest.mark.long
 def test_no_fault_loses_a_reply_hangs_or_shows_a_traceback() -> None:
     result = rows()
     assert len(result) >= 60

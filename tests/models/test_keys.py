@@ -52,6 +52,7 @@ def reply_of(model: LitellmModel) -> Reply:
     return answer
 
 
+@pytest.mark.long
 def test_a_key_that_the_environment_lacks_comes_from_the_keyring_and_is_redacted_from_then_on() -> (
     None
 ):

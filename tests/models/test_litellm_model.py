@@ -167,6 +167,7 @@ def test_retry_after_may_be_a_date() -> None:
     assert asked.waits == [33.0]
 
 
+@pytest.mark.long
 def test_patience_ends_with_one_sentence_and_status_3() -> None:
     with FaultServer(otherwise=failing(503, "overloaded")) as server:
         asked = Asked(server)

@@ -14,6 +14,8 @@ import pytest
 from tests.end_to_end.test_main_job import KERNEL, PROBLEM, reply
 from tests.models.fault_server import Answer, FaultServer, Rules, failing
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = {
     "OPENAI_API_KEY": "sk-planted-0123456789-openai",
@@ -64,7 +66,6 @@ def found_in(folder: Path, texts: list[str]) -> list[str]:
     return places + [s for text in texts for s in [*SECRETS, *in_json] if s in text]
 
 
-@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_no_key_stands_in_any_file_or_word_of_a_run_in_which_everything_echoes_them(
     folder: Path,
@@ -91,7 +92,6 @@ def test_no_key_stands_in_any_file_or_word_of_a_run_in_which_everything_echoes_t
     assert "price of openai/writer-1 is unknown" in done.stderr
 
 
-@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_wrong_key_stops_the_run_with_one_sentence_and_the_run_goes_on_with_the_right_one(
     folder: Path,

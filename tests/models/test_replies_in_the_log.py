@@ -81,6 +81,7 @@ def events_of(folder: RunFolder) -> list[Event]:
     return [logged.event for logged in read_events(folder.log)]
 
 
+@pytest.mark.long
 def test_text_is_in_the_log_while_it_arrives_after_the_turn_has_begun(folder: RunFolder) -> None:
     with FaultServer([Answer(LONG)]) as server:
         session_at(server, folder, turns=1).run()
@@ -95,6 +96,7 @@ def test_text_is_in_the_log_while_it_arrives_after_the_turn_has_begun(folder: Ru
     assert pieces[-1].characters == sum(len(piece.text) for piece in pieces)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("share", "kept"), [(0.9, True), (0.05, False)], ids=["a whole candidate", "less"]
 )
@@ -137,6 +139,7 @@ def test_a_reply_that_broke_off_is_void_in_words_that_say_so_also_when_the_log_i
     assert "connection was lost" in server.asks[1].body["messages"][-1]["content"]
 
 
+@pytest.mark.long
 def test_a_window_that_is_too_long_shrinks_oldest_first_and_is_not_tried_again(
     folder: RunFolder,
 ) -> None:

@@ -46,6 +46,7 @@ def request_for(history: History, window: tuple[int, ...], kind="repair") -> Tur
     return TurnRequest(kind, "m", parent=window[-1] if window else None, window=window)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(60))
 @given(
     sizes=st.lists(
@@ -85,6 +86,7 @@ def test_prompt_is_never_over_the_limit_and_never_cut_in_silence(sizes, seed, li
         assert what in now
 
 
+@pytest.mark.long
 def test_parts_go_in_the_stated_order():
     history = history_of([(30, 25, False)] * 6)
     request = request_for(history, (1, 2, 3, 4, 5))

@@ -38,6 +38,7 @@ def program(names):
     return PROGRAM.format(**dict(zip(NAMES, names, strict=True)))
 
 
+@pytest.mark.long
 @given(WORDS, WORDS)
 def test_own_names_make_no_difference(one, other):
     assert normal_form(program(one)) == normal_form(program(other))

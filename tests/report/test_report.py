@@ -84,6 +84,7 @@ def test_the_page_is_well_made_and_fetches_nothing(made):
     assert "http" not in made["report.html"].replace("http-equiv", "")
 
 
+@pytest.mark.long
 @every_report
 def test_the_record_is_of_its_schema(made):
     jsonschema.validate(json.loads(made["report.json"]), schemas()["report.json"])
@@ -253,6 +254,7 @@ def test_it_says_what_was_verified_by_which_means():
     assert "Policy `triton`" in reported
 
 
+@pytest.mark.long
 def test_every_kind_of_inputs_is_described_and_none_is_called_the_functions_own_without_one():
     log = recorded()
     at = next(n for n, e in enumerate(log) if isinstance(e.event, WinnerMeasured))
@@ -349,6 +351,7 @@ def test_the_files_are_written_beside_the_log(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"report.json", "report.md", "report.html"}
 
 
+@pytest.mark.long
 def test_the_command_prints_the_report_of_a_log_it_does_not_touch(tmp_path):
     log = tmp_path / "events.jsonl"
     torn = RECORDED.read_bytes() + b'{"schema": "kern'
@@ -404,6 +407,7 @@ def structure(page: Page) -> list[str]:
     return [tag for tag in page.tags if tag != "span"]
 
 
+@pytest.mark.long
 @settings(max_examples=examples(15))
 @given(st.text(max_size=60))
 def test_whatever_was_written_the_page_stays_whole(text):

@@ -219,6 +219,7 @@ def test_somebodys_own_repository_in_the_folder_is_not_touched(folder: RunFolder
     assert (folder.path / ".git" / "description").exists()
 
 
+@pytest.mark.long
 def test_without_git_the_run_goes_on_and_says_so(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

@@ -21,6 +21,8 @@ from kernelagent.suite.text import grids
 from tests.loop.resume.same_run import answered, asked
 from tests.suite.recorded_suite import Silent, begin, recorded
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ("-m", "tests.suite.recorded_suite")
 NAME = "20260101-000000-suite-0000"
@@ -102,7 +104,6 @@ def test_a_suite_killed_at_random_moments_comes_to_the_undisturbed_table(seed, w
     kill_and_resume(seed, whole, tmp_path)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, *range(2, 21)])
 def test_twenty_suites_killed_at_random_moments_come_to_the_undisturbed_table(
     seed, whole, tmp_path

@@ -124,6 +124,7 @@ def test_the_flag_is_refused_before_a_folder_is_made(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["a.py"]
 
 
+@pytest.mark.long
 def test_who_waits_for_room_stops_when_the_user_does():
     shared_budget = SharedBudget(total=1.0, each=1.0, spent=0.0)
     assert shared_budget.take(0.0, never) is None

@@ -86,6 +86,7 @@ def test_nothing_timed_gives_no_speed_at_all():
     assert result.estimate.against == "estimate"
 
 
+@pytest.mark.long
 def test_an_interval_is_over_problems_and_the_same_every_time():
     many = [row(str(i), score(1.5 if i % 4 else None), score(1.5)) for i in range(100)]
     item = group(many).last_turn.correct
@@ -151,6 +152,7 @@ def suite(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_the_report_is_valid_by_its_schema_and_calls_an_estimate_one(suite):
     report = report_of(suite)
     jsonschema.validate(json.loads(to_json(report)), schemas()["bench.json"])
@@ -161,6 +163,7 @@ def test_the_report_is_valid_by_its_schema_and_calls_an_estimate_one(suite):
     assert "| fast_p vs eager (measured) | not timed |" in text
 
 
+@pytest.mark.long
 def test_the_reports_are_written_beside_the_log(suite):
     write_reports(suite, report_of(suite))
     page = (suite.path / "report.html").read_text(encoding="utf-8")
@@ -207,6 +210,7 @@ def test_the_best_of_history_never_falls_and_is_never_below_the_last_turn(turns)
         assert all(item >= other for item, other in zip(best, last, strict=True))
 
 
+@pytest.mark.long
 def test_the_report_says_how_each_number_is_got_again(tmp_path, monkeypatch):
     # Enough turns for a candidate that is better beyond doubt, so that a module is written.
     monkeypatch.chdir(tmp_path)

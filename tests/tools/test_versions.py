@@ -65,6 +65,7 @@ def with_old_torch(folder: Path, *words: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.long
 def test_doctor_looks_no_further_and_says_which_are_taken(tmp_path: Path) -> None:
     done = with_old_torch(tmp_path, "doctor", "--json")
     assert done.returncode == 3
@@ -74,6 +75,7 @@ def test_doctor_looks_no_further_and_says_which_are_taken(tmp_path: Path) -> Non
     assert "device" not in findings
 
 
+@pytest.mark.long
 def test_a_command_ends_with_that_sentence_alone(tmp_path: Path) -> None:
     done = with_old_torch(tmp_path, "scan", str(EXAMPLES / "rms_norm_residual.py"))
     assert done.returncode == 3

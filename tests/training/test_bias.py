@@ -4,6 +4,8 @@ import pytest
 
 from benchmarks.estimator_bias import CASES, measure
 
+pytestmark = pytest.mark.long
+
 GROUPS = 3000
 
 

@@ -39,6 +39,7 @@ def flat(rows):
     return [value for row in rows for value in row]
 
 
+@pytest.mark.long
 def test_trloo_and_grpo_agree_with_the_slow_reference_on_ten_thousand_groups():
     dice = random.Random(0)
     for _ in range(CASES):
@@ -66,6 +67,7 @@ def test_rejection_agrees_with_the_slow_reference_on_ten_thousand_sequences():
     assert 0.1 * CASES < kept < 0.9 * CASES
 
 
+@pytest.mark.long
 def test_losses_agree_with_the_slow_reference_on_ten_thousand_batches():
     dice = random.Random(2)
     for _ in range(CASES):

@@ -95,6 +95,7 @@ def test_regressed_turns_are_kept_on_request(run):
     assert exported.masked == {"void": 1}
 
 
+@pytest.mark.long
 def test_prs_keeps_turns_with_the_probability_it_says(tmp_path):
     turns = [(reply_with(i), lazy(0.35), 1.35) for i in range(100)]
     runs = [write(tmp_path / f"r{n}", *turns) for n in range(4)]
@@ -160,6 +161,7 @@ def test_what_looks_like_code_is_left_alone():
     assert (cleaner.clean(code), cleaner.taken) == (code, 0)
 
 
+@pytest.mark.long
 def test_the_prompts_of_a_recorded_run_are_those_its_models_saw(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     conduct(tmp_path / "run", config_of("window"), resume=False)

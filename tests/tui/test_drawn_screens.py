@@ -7,6 +7,7 @@ import pytest
 from tests.tui.drawn_screens import DRAWINGS, FOLDER, drawn
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_screen_is_drawn_as_it_was_looked_at(name: str) -> None:
     looked_at = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")

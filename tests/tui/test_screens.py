@@ -68,6 +68,7 @@ def text_of(pilot: Pilot[None], selector: str) -> str:
     return str(pilot.app.screen.query_one(selector, Widget).render())
 
 
+@pytest.mark.long
 def test_one_screen_of_80_by_24_shows_best_curve_turns_spend_and_what_happens(
     folder: RunFolder,
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_turn_opens_with_code_diff_verdict_kernels_and_prompt(folder: RunFolde
     driven(RunScreen(folder, lambda: True), act)
 
 
+@pytest.mark.long
 def test_calls_of_tools_stand_with_their_turn(tmp_path: Path) -> None:
     folder = made_run(tmp_path, 2, measured=True)
     log = EventLog(folder, clock=lambda: 1_767_270_000.0)
@@ -130,6 +132,7 @@ def test_calls_of_tools_stand_with_their_turn(tmp_path: Path) -> None:
     driven(RunScreen(folder, lambda: True), act)
 
 
+@pytest.mark.long
 def test_two_turns_are_chosen_and_compared(folder: RunFolder) -> None:
     async def act(pilot: Pilot[None]) -> None:
         tree = pilot.app.screen.query_one(TurnTree)
@@ -150,6 +153,7 @@ def test_two_turns_are_chosen_and_compared(folder: RunFolder) -> None:
     driven(RunScreen(folder, lambda: True), act)
 
 
+@pytest.mark.long
 def test_a_turn_chosen_twice_is_compared_with_nothing(folder: RunFolder) -> None:
     async def act(pilot: Pilot[None]) -> None:
         await pilot.press("d", "d")
@@ -159,6 +163,7 @@ def test_a_turn_chosen_twice_is_compared_with_nothing(folder: RunFolder) -> None
     driven(RunScreen(folder, lambda: True), act)
 
 
+@pytest.mark.long
 def test_the_mouse_chooses_a_turn_and_opens_it(folder: RunFolder) -> None:
     async def act(pilot: Pilot[None]) -> None:
         await pilot.click("#turns", offset=(5, 2))
@@ -168,6 +173,7 @@ def test_the_mouse_chooses_a_turn_and_opens_it(folder: RunFolder) -> None:
     driven(RunScreen(folder, lambda: True), act)
 
 
+@pytest.mark.long
 def test_keys_leave_commands_in_the_inbox_and_never_touch_the_log(tmp_path: Path) -> None:
     folder = made_run(tmp_path, 4)
     before = folder.log.read_bytes()
@@ -194,6 +200,7 @@ def test_keys_leave_commands_in_the_inbox_and_never_touch_the_log(tmp_path: Path
     assert folder.log.read_bytes() == before
 
 
+@pytest.mark.long
 def test_a_past_run_says_why_it_cannot_be_paused(tmp_path: Path) -> None:
     folder = made_run(tmp_path, 3, finished=True)
     (folder.path / LOCK).unlink()
@@ -209,6 +216,7 @@ def test_a_past_run_says_why_it_cannot_be_paused(tmp_path: Path) -> None:
     assert Inbox.of(folder).waiting() == ()
 
 
+@pytest.mark.long
 def test_help_palette_and_light_theme_are_a_key_away(folder: RunFolder) -> None:
     async def act(pilot: Pilot[None]) -> None:
         await pilot.press("question_mark")
@@ -222,6 +230,7 @@ def test_help_palette_and_light_theme_are_a_key_away(folder: RunFolder) -> None:
     driven(RunScreen(folder, lambda: True), act)
 
 
+@pytest.mark.long
 def test_the_start_screen_lists_the_runs_and_opens_one(folder: RunFolder) -> None:
     async def act(pilot: Pilot[None]) -> None:
         table = pilot.app.screen.query_one(DataTable)
@@ -244,6 +253,7 @@ def test_the_start_screen_opens_with_what_a_command_line_without_flags_comes_to(
     driven(StartScreen(config), act)
 
 
+@pytest.mark.long
 def test_a_problem_fills_the_start_screen_in_and_spends_nothing(tmp_path: Path) -> None:
     problem = tmp_path / "model.py"
     problem.write_text("class Model: ...\n", encoding="utf-8")
@@ -258,6 +268,7 @@ def test_a_problem_fills_the_start_screen_in_and_spends_nothing(tmp_path: Path) 
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.long
 def test_a_word_that_is_neither_run_nor_problem_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no run"):
         start_at("nothing", RunConfig(runs=str(tmp_path)))

@@ -98,6 +98,7 @@ def test_a_submodules_file_is_rechecked_with_the_names_its_model_was_given_by() 
     assert command == "kernelagent recheck model_part_optimized.py model.py"
 
 
+@pytest.mark.long
 def test_a_submodules_file_is_rechecked_against_against_that_part_of_the_model(
     tmp_path: Path,
 ) -> None:

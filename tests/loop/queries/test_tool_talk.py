@@ -111,6 +111,7 @@ def test_functions_are_called_over_http_until_a_candidate_is_handed_in(
     assert of(events, Evaluated)[0].evaluation.reason.code == "compile_error"
 
 
+@pytest.mark.long
 def test_endpoint_without_functions_is_told_of_the_tools_in_words(
     tmp_path: Path, judges: JudgesHere
 ) -> None:
@@ -130,6 +131,7 @@ def test_endpoint_without_functions_is_told_of_the_tools_in_words(
     assert len(of(events, ToolCalled)) == 1
 
 
+@pytest.mark.long
 def test_functions_are_not_offered_without_tools_nor_called_beyond_the_budget(
     tmp_path: Path, judges: JudgesHere
 ) -> None:
@@ -171,6 +173,7 @@ class Plain:
         """Nothing to release."""
 
 
+@pytest.mark.long
 def test_blocks_are_answered_before_the_turn_is_judged(tmp_path: Path, judges: JudgesHere) -> None:
     both = f"```check\n{CODE}```\nand perhaps\n```python\n{CODE}```\n"
     model = Plain([both, NOTHING])
@@ -191,6 +194,7 @@ def test_blocks_are_answered_before_the_turn_is_judged(tmp_path: Path, judges: J
     assert [r.text for r in of(replayed, ReplyReceived)] == [NOTHING]
 
 
+@pytest.mark.long
 def test_a_last_word_that_only_asks_again_is_void_and_says_why(
     tmp_path: Path, judges: JudgesHere
 ) -> None:
@@ -202,6 +206,7 @@ def test_a_last_word_that_only_asks_again_is_void_and_says_why(
     assert "only asks the tool `check`" in void.why
 
 
+@pytest.mark.long
 def test_files_show_the_answers_in_a_prompt_of_their_own(
     tmp_path: Path, judges: JudgesHere
 ) -> None:

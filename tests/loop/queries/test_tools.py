@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 
+import pytest
+
 from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.configuration.budget import Spent
 from kernelagent.domain.configuration.config import RunConfig
@@ -60,6 +62,7 @@ class Careful:
         """Nothing to release."""
 
 
+@pytest.mark.long
 def test_writer_looks_before_it_spends_a_turn(tmp_path: Path, judges: JudgesHere) -> None:
     codes_of_turns = codes()
     broken, right = codes_of_turns[0], codes_of_turns[-1]

@@ -74,6 +74,7 @@ def cuts_that_show(
     return shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", BUILT_IN)
 def test_a_run_that_was_cut_between_two_events_goes_on_as_if_it_had_not(
     strategy: str, wholes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

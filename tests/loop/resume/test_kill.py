@@ -97,6 +97,7 @@ def kill_and_resume(seed: int, wholes: dict[str, Path], where: Path) -> None:
         assert times == 1 + killed.in_flight[turn], f"turn {turn} was asked {times} times"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", [*OFTEN, *(pytest.param(seed, marks=pytest.mark.long) for seed in SELDOM)]
 )

@@ -154,6 +154,7 @@ def test_a_number_that_is_no_json_is_read_as_it_was_written(folder: RunFolder) -
     assert next(read_events(folder.log)).event == ended
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("left", [b"", b'{"schema": "kernelagent.event/1", "se', None])
 def test_a_run_killed_before_its_first_event_is_said_to_be_one(
     left: bytes | None, folder: RunFolder, tmp_path: Path

@@ -39,6 +39,8 @@ from tests.evaluations import accepted, rejected
 from tests.loop.resume.recorded_run import DEVICE, FACTS, code, config_of
 from tests.loop.resume.same_run import events_of
 
+pytestmark = pytest.mark.long
+
 EVENTS = 10_000
 TURNS = 1000
 STAGES = (Stage("build", "passed", 0.25), Stage("verify", "passed", 0.5))

@@ -12,6 +12,8 @@ from kernelagent.domain.problem import InputSet, ProblemFacts, ProblemSpec
 from kernelagent.models import ModelQuery, ModelSettings, Reply
 from kernelagent.models.compiler_model import CompilerModel
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """
 import tempfile
 from pathlib import Path

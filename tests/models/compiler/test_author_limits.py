@@ -11,6 +11,8 @@ from kernelagent.models import ModelSettings
 from kernelagent.models.compiler_model import AuthorProcess, CompilerModel
 from tests.process_limits import LIMIT, problem_in, require_limits
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def problem(tmp_path: Path) -> ProblemSpec:

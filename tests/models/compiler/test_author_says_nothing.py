@@ -10,6 +10,8 @@ from kernelagent.domain.problem import InputSet, ProblemFacts, ProblemSpec
 from kernelagent.models import ModelSettings
 from kernelagent.models.compiler_model import AuthorProcess, CompilerModel
 
+pytestmark = pytest.mark.long
+
 ONE_LENGTH = """
 import torch
 

@@ -26,6 +26,7 @@ from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.evaluations import accepted
 from tests.judges import verdict_on
+from tests.lanes import often
 from tests.models.compiler.templates.interpreted import loaded
 from tests.models.compiler.templates.test_attend import Block
 from tests.models.compiler.test_policy import source_of
@@ -148,6 +149,8 @@ MODULES: dict[str, Made] = {
     "attention of a block": lambda: (Block(32, 2), (torch.randn(2, 20, 32),)),
     "attention of long heads": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y))), (torch.randn(1, 1, 6, 264), torch.randn(1, 1, 6, 264))),
 }  # fmt: skip
+OFTEN = {"layer norm and gelu", "softmax", "written in place", "frozen weights"}
+"""Tried on every commit; the others in the long lane."""
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +217,7 @@ def _assert_close(got: torch.Tensor, want: torch.Tensor) -> None:
     torch.testing.assert_close(got, want, rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", often({name: name for name in MODULES}, OFTEN))
 def test_gradients_are_those_of_the_module_however_the_upstream_ones_lie(
     interpreter: BatchedInterpreter, tmp_path: Path, name: str
 ) -> None:
@@ -227,6 +230,7 @@ def test_gradients_are_those_of_the_module_however_the_upstream_ones_lie(
                 torch.testing.assert_close(got, want, msg=path)
 
 
+@pytest.mark.long
 def test_few_channels_of_large_images_are_summed_image_by_image_first(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -248,7 +252,8 @@ def test_few_channels_of_large_images_are_summed_image_by_image_first(
     assert not x.any()
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.long
+@pytest.mark.parametrize("name", often({name: name for name in MODULES}, OFTEN))
 def test_what_it_writes_can_be_read_and_has_nothing_to_tell(name: str) -> None:
     _, _, source = written(name)
     assert list(disclosures(source)) == []
@@ -268,6 +273,7 @@ def test_a_larger_batch_than_the_one_it_was_written_for_is_trained_too(
     assert_same(gradients(new, args, "contiguous"), gradients(module, args, "contiguous"))
 
 
+@pytest.mark.long
 def test_attention_that_a_convolution_follows_is_written_out_where_nothing_is_known_of_its_gradient(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -290,6 +296,7 @@ def test_attention_that_a_convolution_follows_is_written_out_where_nothing_is_kn
     assert_same(gradients(new, args, "contiguous"), gradients(module, args, "contiguous"))
 
 
+@pytest.mark.long
 def test_everything_may_be_kept_instead_of_computed_again(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -365,6 +372,7 @@ def test_a_step_of_what_it_writes_is_accepted_by_the_judge(
     assert result.accepted, f"{result.reason}\n{source}"
 
 
+@pytest.mark.long
 def test_no_turn_hands_in_what_was_handed_in_before() -> None:
     """To keep what the backward would compute again changes nothing where it computes nothing again."""
     policy = policy_for(
@@ -378,6 +386,7 @@ def test_no_turn_hands_in_what_was_handed_in_before() -> None:
     assert len(past) > 1
 
 
+@pytest.mark.long
 def test_what_a_call_in_training_writes_to_is_copied_for_the_backward_of_one_in_eval_mode() -> None:
     """As of a teacher that is called between: the kernels write without torch's noticing."""
     _, _, source = written("a count that decides")

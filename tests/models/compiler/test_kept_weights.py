@@ -108,6 +108,7 @@ def written(module: nn.Module, x: torch.Tensor) -> Written:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_it_follows_every_change_of_a_weight_that_torch_counts(name: str, tmp_path: Path) -> None:
     module, x = copy.deepcopy(CASES[name][0]).eval(), CASES[name][1]
@@ -135,6 +136,7 @@ def test_it_follows_every_change_of_a_weight_that_torch_counts(name: str, tmp_pa
         torch.testing.assert_close(again(x), module(x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_it_is_computed_once(tmp_path: Path) -> None:
     module = Updated().eval()
     new = loaded(BatchedInterpreter(), written(module, WIDE).source, tmp_path, module)
@@ -155,6 +157,7 @@ def test_what_a_kernel_does_as_it_reads_a_weight_and_what_is_returned_stay(
     assert capture(module.eval(), (WIDE,), {}, kept=True).kept is None
 
 
+@pytest.mark.long
 def test_weights_that_are_executed_smaller_are_kept_at_any_size(tmp_path: Path) -> None:
     module, few = Updated(96).eval(), Updated(32).eval()
     smaller = Smaller(few, (torch.empty(12, 32, device="meta"),), {})
@@ -166,6 +169,7 @@ def test_weights_that_are_executed_smaller_are_kept_at_any_size(tmp_path: Path) 
         torch.testing.assert_close(new(WIDE), module(WIDE), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_it_is_a_turns_hypothesis_that_says_what_it_does_not_see() -> None:
     policy = policy_for(Updated().eval(), (WIDE,))
     past: list[Past] = []

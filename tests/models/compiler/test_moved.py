@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
@@ -12,6 +13,8 @@ from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests import evaluations
 from tests.models.compiler.templates.interpreted import answer
 from tests.models.compiler.test_policy import policy_for, source_of
+
+pytestmark = pytest.mark.long
 
 
 class Pooled(nn.Module):

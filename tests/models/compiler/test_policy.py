@@ -147,19 +147,8 @@ def written(name: str) -> tuple[nn.Module, tuple[Any, ...], str]:
     return module, args, source_of(policy_for(module, args).reply([]))
 
 
-OFTEN = {
-    "pointwise chain",
-    "batch norm",
-    "convolution with a bias and relu",
-}
-"""Judged on every commit; what is written for the others is judged in the long lane."""
-BY_TEMPLATES = {
-    "attention with shared heads",
-    "attention with a mask",
-    "depthwise convolution",
-    "transposed convolution",
-}
-"""What is written for these is read in the long lane, too: the templates' own tests read it on every commit."""
+OFTEN = {"pointwise chain"}
+"""Judged and read on every commit; what is written for the others is in the long lane."""
 NAMES = {name: name for name in MODULES}
 
 
@@ -172,7 +161,7 @@ def test_what_it_writes_is_accepted_by_the_judge(
     assert result.accepted, f"{result.reason}\n{source}"
 
 
-@pytest.mark.parametrize("name", often(NAMES, MODULES.keys() - BY_TEMPLATES))
+@pytest.mark.parametrize("name", often(NAMES, OFTEN))
 def test_what_it_writes_can_be_read(name: str) -> None:
     _, _, source = written(name)
     ast.parse(source)
@@ -191,7 +180,7 @@ def test_what_it_writes_can_be_read(name: str) -> None:
     assert imported <= {"torch", "triton"}
 
 
-@pytest.mark.parametrize("name", often(NAMES, MODULES.keys() - BY_TEMPLATES))
+@pytest.mark.parametrize("name", often(NAMES, OFTEN))
 def test_a_reading_of_what_it_writes_finds_nothing_to_tell(name: str) -> None:
     _, _, source = written(name)
     assert list(disclosures(source)) == []
@@ -257,6 +246,7 @@ def test_what_it_cannot_rewrite_is_said_with_the_way_out(
     assert str(caught.value).endswith("give a model with --model")
 
 
+@pytest.mark.long
 def test_any_number_of_rows_where_fewer_are_executed() -> None:
     module = nn.Sequential(nn.RMSNorm(64))
     many, fewer = torch.randn(4096, 64), torch.empty(96, 64, device="meta")
@@ -267,6 +257,7 @@ def test_any_number_of_rows_where_fewer_are_executed() -> None:
     assert "96" not in source
 
 
+@pytest.mark.long
 def test_what_torch_does_alone_is_said_to_leave_no_kernel() -> None:
     with pytest.raises(PolicyCannot, match="torch's own libraries"):
         policy_for(nn.Linear(8, 8).double(), (torch.randn(4, 8).double(),)).reply([])
@@ -282,6 +273,7 @@ def states(policy: Policy, verdicts: Mapping[int, Any], turns: int) -> list[str]
     return [item.source for item in past]
 
 
+@pytest.mark.long
 def test_it_never_repeats_itself_and_ends() -> None:
     module, args = MODULES["half precision"]()
     scores = {turn: evaluations.accepted(1.5 - 0.01 * turn) for turn in range(60)}
@@ -299,6 +291,7 @@ def bound_by(bound: str, *estimates_us: float) -> dict[int, Evaluation]:
     }
 
 
+@pytest.mark.long
 def test_where_launches_decide_the_estimate_two_configurations_are_enough() -> None:
     module, args = MODULES["half precision"]()
     policy = policy_for(module, args)
@@ -315,6 +308,7 @@ def keeping_busy(device_us: float) -> Evaluation:
     return replace(verdict, kernels=(KernelFacts("scaled", launches=2, estimate_us=device_us),))
 
 
+@pytest.mark.long
 def test_two_versions_that_raise_alike_are_a_defect_of_the_policy_and_said_to_be_one() -> None:
     module, args = MODULES["half precision"]()
     policy = policy_for(module, args)
@@ -326,6 +320,7 @@ def test_two_versions_that_raise_alike_are_a_defect_of_the_policy_and_said_to_be
     assert "defect of the built-in policy" in policy.nothing_left(past)
 
 
+@pytest.mark.long
 def test_where_the_host_hides_the_kernels_no_configuration_is_tried() -> None:
     module, args = MODULES["half precision"]()
     policy = policy_for(module, args)
@@ -334,6 +329,7 @@ def test_where_the_host_hides_the_kernels_no_configuration_is_tried() -> None:
     assert policy.reply([Past(first, keeping_busy(12.0))]) is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verdicts", [bound_by("dram", 4.0, 4.0), bound_by("launch", 4.0, 3.8)])
 def test_where_a_configuration_may_tell_more_are_tried(verdicts: dict[int, Evaluation]) -> None:
     module, args = MODULES["half precision"]()
@@ -343,6 +339,7 @@ def test_where_a_configuration_may_tell_more_are_tried(verdicts: dict[int, Evalu
     assert "launches" not in policy.nothing_left(past)
 
 
+@pytest.mark.long
 def test_the_same_history_gives_the_same_reply() -> None:
     module, args = MODULES["half precision"]()
     scores = {turn: evaluations.accepted(1.0 + 0.1 * (turn % 3)) for turn in range(8)}
@@ -350,6 +347,7 @@ def test_the_same_history_gives_the_same_reply() -> None:
     assert item == two
 
 
+@pytest.mark.long
 def test_a_refused_first_version_is_answered_with_a_smaller_one() -> None:
     module, args = MODULES["half precision"]()
     policy = policy_for(module, args)

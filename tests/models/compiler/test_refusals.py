@@ -65,6 +65,7 @@ class Causal(nn.Module):
         return x.sum(-1) * self.table[:tokens, :tokens].sum(-1)[None, :, None]
 
 
+@pytest.mark.long
 def test_an_input_of_another_width_than_the_weight_s_is_refused(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_an_input_of_another_width_than_the_weight_s_is_refused(
         new(torch.randn(48))
 
 
+@pytest.mark.long
 def test_rows_longer_than_those_it_was_written_for_are_held_whole(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -88,6 +90,7 @@ def test_rows_longer_than_those_it_was_written_for_are_held_whole(
         torch.testing.assert_close(answer(interpreter, source, tmp_path, module, x), module(x))
 
 
+@pytest.mark.long
 def test_rows_of_fewer_values_than_parts_have_moments(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -100,6 +103,7 @@ def test_rows_of_fewer_values_than_parts_have_moments(
         torch.testing.assert_close(got, module(x))
 
 
+@pytest.mark.long
 def test_more_elements_than_the_kernels_count_are_refused(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -123,6 +127,7 @@ def test_elements_of_a_halved_picture_are_counted_as_a_product() -> None:
     assert as_counted(s * t, 64) == (s * t, 64)
 
 
+@pytest.mark.long
 def test_what_the_forward_took_for_granted_of_a_size_is_asked(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -137,6 +142,7 @@ def test_what_the_forward_took_for_granted_of_a_size_is_asked(
         new(torch.randn(2, 64, 66))
 
 
+@pytest.mark.long
 def test_weights_in_another_memory_format_are_refused(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:

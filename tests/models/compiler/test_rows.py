@@ -112,6 +112,7 @@ SOFTMAXES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "values"), crossed({name: name for name in SOFTMAXES}, {kind: kind for kind in VALUES})
 )
@@ -134,6 +135,7 @@ def test_a_softmax_of_long_rows_finds_maximum_and_sum_in_one_reading(
     torch.testing.assert_close(got, module(x), equal_nan=True)
 
 
+@pytest.mark.long
 def test_rows_that_are_split_over_programs_are_joined_with_their_maxima(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -145,6 +147,7 @@ def test_rows_that_are_split_over_programs_are_joined_with_their_maxima(
     torch.testing.assert_close(got, module(x))
 
 
+@pytest.mark.long
 def test_a_loss_of_one_row_is_one_number(interpreter: BatchedInterpreter, tmp_path: Path) -> None:
     module = Of(lambda x: torch.nn.functional.cross_entropy(x, torch.arange(1)))
     x = draw(1, 70_000)
@@ -152,6 +155,7 @@ def test_a_loss_of_one_row_is_one_number(interpreter: BatchedInterpreter, tmp_pa
     torch.testing.assert_close(got, module(x))
 
 
+@pytest.mark.long
 def test_rows_side_by_side_are_read_many_at_a_time_and_not_held_where_they_are_long() -> None:
     x = draw(4, 4096, 600)
     made = written(Of(lambda x: torch.sum(x, 1)), x)
@@ -162,6 +166,7 @@ def test_rows_side_by_side_are_read_many_at_a_time_and_not_held_where_they_are_l
     assert set(within.kinds.values()) == {"persistent_reduction"}
 
 
+@pytest.mark.long
 def test_short_rows_are_held_many_at_a_time(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -182,6 +187,7 @@ POOLS = {
 TYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("pool", "dtype"), crossed(POOLS, TYPES))
 def test_averages_over_large_windows_of_volumes_are_kernels_of_ours(
     interpreter: BatchedInterpreter, tmp_path: Path, pool: nn.Module, dtype: torch.dtype
@@ -214,6 +220,7 @@ def test_a_sum_of_few_results_is_split_where_the_target_has_multiprocessors_for_
     assert launches == {"sm_90": 2, "sm_75": 1}
 
 
+@pytest.mark.long
 def test_a_sum_is_not_split_where_a_second_kernel_costs_more_than_it_saves() -> None:
     for function, shape in (
         (lambda x: x.sum(0), (8192, 1024)),
@@ -233,6 +240,7 @@ class Scaled(nn.Module):
         return x * self.scale + shift, shift * 2
 
 
+@pytest.mark.long
 def test_tensors_without_dimensions_are_read_by_the_kernels_and_not_on_the_host(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:

@@ -88,6 +88,7 @@ class Talker:
         pass
 
 
+@pytest.mark.long
 def test_no_answer_is_generated_while_a_candidate_is_judged(tmp_path):
     talker = Talker()
     lock = GpuLock("x", tmp_path)
@@ -272,6 +273,7 @@ def settings(folder: Path, events: list, gpu: Gpu | None) -> ModelSettings:
     )
 
 
+@pytest.mark.long
 def test_server_sleeps_while_candidates_are_judged_and_wakes_for_the_next_ask(serving, tmp_path):
     folder = checkpoint(tmp_path / "tiny", says="use one program per row", speaks_for_s=0.2)
     gpu = Gpu("GPU-1", 80 << 30)
@@ -300,6 +302,7 @@ def test_server_sleeps_while_candidates_are_judged_and_wakes_for_the_next_ask(se
     assert not any(map(runs, pids_of(folder).values()))
 
 
+@pytest.mark.long
 def test_asks_side_by_side_end_before_a_timing_and_the_rest_waits(serving, tmp_path):
     folder = checkpoint(tmp_path / "tiny", speaks_for_s=0.3)
     gpu = Gpu("GPU-1", 80 << 30)
@@ -325,6 +328,7 @@ def test_asks_side_by_side_end_before_a_timing_and_the_rest_waits(serving, tmp_p
     assert asked.count("answered") == 4
 
 
+@pytest.mark.long
 def test_on_virtual_the_server_never_sleeps(serving, tmp_path):
     folder = checkpoint(tmp_path / "tiny")
     model = load_model(f"vllm:{folder}", settings(tmp_path, [], None))
@@ -338,6 +342,7 @@ def test_on_virtual_the_server_never_sleeps(serving, tmp_path):
     assert asked_of(folder) == ["ask", "answered", "ask", "answered"]
 
 
+@pytest.mark.long
 def test_server_that_dies_when_asked_is_said_with_the_end_of_its_log(serving, tmp_path):
     folder = checkpoint(tmp_path / "tiny", dies_when_asked=True)
     model = load_model(f"vllm:{folder}", settings(tmp_path, [], None))

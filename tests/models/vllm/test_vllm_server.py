@@ -54,6 +54,7 @@ def test_server_is_ready_once_it_answers_and_its_key_opens_it(started):
         urllib.request.urlopen(f"{started.url}/models", timeout=30)
 
 
+@pytest.mark.long
 def test_start_waits_until_the_server_says_it_is_healthy(tmp_path):
     item = server(checkpoint(tmp_path / "tiny", starts_after_s=1.0))
     try:
@@ -99,6 +100,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.long
 def test_server_dies_when_the_conductor_is_killed_with_sigkill(tmp_path):
     folder = checkpoint(tmp_path / "tiny")
     serving = environment()["PYTHONPATH"]
@@ -137,6 +139,7 @@ def test_failed_start_shows_the_last_lines_of_the_log_without_the_key(tmp_path):
     assert not item.alive
 
 
+@pytest.mark.long
 def test_start_that_takes_too_long_is_ended_and_says_which_limit_it_was(tmp_path):
     folder = checkpoint(tmp_path / "tiny", starts_after_s=600)
     item = server(folder, start_minutes=0.05)
@@ -145,6 +148,7 @@ def test_start_that_takes_too_long_is_ended_and_says_which_limit_it_was(tmp_path
     assert not (folder / "pids.json").exists() or not any(map(runs, pids_of(folder).values()))
 
 
+@pytest.mark.long
 def test_slow_start_tells_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(vllm_server, "_TELL_S", 0.2)
     item = server(checkpoint(tmp_path / "tiny", starts_after_s=2.0))
@@ -157,6 +161,7 @@ def test_slow_start_tells_how_far_it_is(tmp_path, monkeypatch):
     assert all(0 < waiting.seconds < 60 for waiting in reported)
 
 
+@pytest.mark.long
 def test_port_that_somebody_took_meanwhile_is_replaced_by_another(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = [taken.getsockname()[1]]

@@ -290,6 +290,7 @@ def test_a_diff_without_two_candidates_says_why(
         diff_view(written(runs, STORY), *turns)
 
 
+@pytest.mark.long
 def test_every_view_is_json_of_the_shipped_schema(runs: Path) -> None:
     folder = written(runs, [*STORY, *END])
     views = {

@@ -100,6 +100,7 @@ def told(words: list[str], capsys) -> tuple[int, str]:
     return 0, capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_command_learns_lists_shows_and_forgets(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = run_with(Attached.to("first"), tmp_path / "runs")

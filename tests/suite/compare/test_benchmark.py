@@ -26,6 +26,7 @@ def small() -> dict[str, Comparison]:
     return {setting.name: study(setting, 3, 0) for setting in SETTINGS}
 
 
+@pytest.mark.long
 def test_a_small_study_takes_every_strategy_through_every_setting(small):
     for setting in SETTINGS:
         table = "\n".join(section(setting, small[setting.name]))
@@ -33,6 +34,7 @@ def test_a_small_study_takes_every_strategy_through_every_setting(small):
     assert len(checks(small)) == sum(setting.beyond for setting in SETTINGS) + 2
 
 
+@pytest.mark.long
 def test_no_run_goes_beyond_its_budget(small):
     for setting in SETTINGS:
         ends = [run.end.at(setting.axis) for run in small[setting.name].runs]

@@ -11,6 +11,8 @@ import pytest
 from kernelagent.cli.main import main
 from kernelagent.cli.schemas import schemas
 
+pytestmark = pytest.mark.long
+
 FEW = ["compare", "--simulated", "2", "--strategies", "sequential,window:window=2", "--turns", "6"]
 
 

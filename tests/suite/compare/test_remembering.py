@@ -9,6 +9,8 @@ from kernelagent.storage.lessons.lesson import Lesson
 from kernelagent.storage.lessons.patterns import ANY
 from kernelagent.suite.compare.remembering import Heeding, World
 
+pytestmark = pytest.mark.long
+
 PROBLEMS = 10
 NO_EFFECT = Heeding(heeded=0.0, distraction=0.0)
 ALWAYS = Heeding(heeded=1.0, distraction=0.0)

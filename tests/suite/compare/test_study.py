@@ -38,6 +38,7 @@ def run(strategy: str, problem: str, seed: int, *best: float) -> Run:
     return Run(strategy, problem, seed, moments, len(best), 0, 0, 0)
 
 
+@pytest.mark.long
 def test_every_strategy_takes_the_same_problems_and_seeds(small):
     taken = {
         strategy: [(run.problem, run.seed) for run in small.of(strategy)] for strategy in BUILT_IN
@@ -56,6 +57,7 @@ def test_a_curve_never_falls_and_lies_within_its_band(small, axis):
         assert list(curve.places) == sorted(set(curve.places))
 
 
+@pytest.mark.long
 def test_the_end_of_every_curve_is_the_row_of_the_table(small):
     for curve, row in zip(small.curves("tokens"), small.rows(), strict=True):
         assert curve.strategy == row.strategy
@@ -93,6 +95,7 @@ def test_a_ratio_is_taken_pair_by_pair_and_is_narrower_than_what_it_compares():
     assert worth.high - worth.low > 0.1
 
 
+@pytest.mark.long
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     luck = random.Random(7)
     covered = 0
@@ -132,6 +135,7 @@ def test_a_strategy_that_does_not_exist_is_refused():
         compare(["guess"], [problems[0].name], take)
 
 
+@pytest.mark.long
 def test_a_thousand_runs_of_20_turns_take_less_than_a_minute_of_one_core():
     problems = list(problems_of(FAMILIES["level-2"], 10))
     take = SimulatedRuns(problems, Budget(turns=20))

@@ -175,6 +175,7 @@ def test_tied_weights_stay_tied_when_bound():
     assert module[0].weight is module[1].weight
 
 
+@pytest.mark.long
 def test_bound_weights_may_lie_where_those_of_a_module_were_that_is_gone():
     gone, module = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
     places = gone.weight.data_ptr(), gone.bias.data_ptr()

@@ -94,6 +94,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200))
 @given(json_values, st.binary(max_size=64))
 def test_a_hostile_description_is_malformed_and_nothing_else(header: object, body: bytes) -> None:

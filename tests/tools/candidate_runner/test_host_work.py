@@ -98,6 +98,7 @@ def test_functions_that_are_nobodys_but_pythons_are_timed(work):
     assert worked(ELSEWHERE[work]).elsewhere_s > 2e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", IN_A_LINE)
 def test_what_one_line_works_is_measured_though_it_calls_nothing(work):
     def share() -> float:

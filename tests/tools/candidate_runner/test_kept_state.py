@@ -280,6 +280,7 @@ def test_what_triton_writes_into_a_kernel_that_is_launched_is_not_the_candidates
     assert changed(before, state_of(module, None)) == ()
 
 
+@pytest.mark.long
 def test_the_middle_of_a_large_tensor_and_the_end_of_a_long_list_are_looked_at() -> None:
     kept = ModuleType("large")
     large = torch.zeros(80 << 20, dtype=torch.uint8)

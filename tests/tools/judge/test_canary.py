@@ -185,6 +185,7 @@ def warm(fork_server: ForkServer) -> Iterator[ForkServer]:
     fork_server.triton_helper = None
 
 
+@pytest.mark.long
 def test_the_kernel_runs_in_a_candidates_process(warm: ForkServer, tmp_path: Path) -> None:
     canary = ConfinedCanary(warm, open_device("virtual", "sm_90"), tmp_path)
     matrix = examine(canary)
@@ -192,6 +193,7 @@ def test_the_kernel_runs_in_a_candidates_process(warm: ForkServer, tmp_path: Pat
     assert matrix.without == ()
 
 
+@pytest.mark.long
 def test_a_kernel_with_a_wrong_result_is_a_failure(warm: ForkServer, tmp_path: Path) -> None:
     wrong = SOURCE.replace("+ 1.0", "+ 2.0")
     canary = ConfinedCanary(warm, open_device("virtual", "sm_90"), tmp_path, source=wrong)

@@ -18,6 +18,8 @@ from kernelagent.tools.corpus.fixture import problem_path
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 120.0
 OPENED = """

@@ -111,6 +111,7 @@ def test_an_honest_kernel_is_accepted(judge: Judge) -> None:
     assert result.timing is None
 
 
+@pytest.mark.long
 def test_a_wrapper_that_insists_on_cuda_is_accepted_and_estimated(judge: Judge) -> None:
     insisting = changed(
         "        out = torch.empty_like(x)\n",
@@ -122,6 +123,7 @@ def test_a_wrapper_that_insists_on_cuda_is_accepted_and_estimated(judge: Judge) 
     assert result.estimate is not None, result.disclosures
 
 
+@pytest.mark.long
 def test_a_fault_on_integers_that_are_not_yours_is_not_told_of_other_calls(
     fork_server: ForkServer,
 ) -> None:
@@ -217,6 +219,7 @@ def test_each_fault_is_refused_with_its_own_code(judge: Judge, case: tuple[str, 
     assert result.verdict == "rejected"
 
 
+@pytest.mark.long
 def test_a_candidate_that_hangs_costs_only_its_own_time(tmp_path: Path, judge: Judge) -> None:
     from dataclasses import replace
 
@@ -230,6 +233,7 @@ def test_a_candidate_that_hangs_costs_only_its_own_time(tmp_path: Path, judge: J
     assert verdict(judge, HONEST).accepted
 
 
+@pytest.mark.long
 def test_nothing_is_left_behind(judge: Judge) -> None:
     verdict(judge, in_forward("import os; os._exit(0)"))
     assert list(judge.scratch.iterdir()) == []
@@ -247,6 +251,7 @@ def _parent(pid: int) -> int | None:
     return int(text.rpartition(")")[2].split()[1])
 
 
+@pytest.mark.long
 def test_a_diagnosis_names_the_place_and_never_a_seed(judge: Judge) -> None:
     result = verdict(judge, changed("triton.cdiv(n, 256)", "n // 256"))
     assert result.reason is not None

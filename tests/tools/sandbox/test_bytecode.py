@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
+
+pytestmark = pytest.mark.long
 
 
 def test_no_process_of_a_candidate_writes_bytecode_beside_a_library(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ NAMESPACES = ("pidns", "netns", "ipcns")
 COMPLETE = ("landlock", "signal scope", "pidns", "netns", "seccomp", "rlimits")
 
 
+@pytest.mark.long
 def test_the_probe_agrees_with_what_a_warm_parent_uses(warm):
     if "switched off" in warm.sandbox.missing.values():
         pytest.skip("NOT COMPARABLE: this fork server forgoes tiers")
@@ -100,11 +101,13 @@ def test_only_harmless_variables_are_passed_on():
     assert environment.allowed(given).keys() == kept
 
 
+@pytest.mark.long
 def test_an_import_that_fails_is_a_fault_with_its_traceback():
     with pytest.raises(EnvironmentFault, match="No module named 'no_such_module'"):
         ForkServer.start(preload=["no_such_module"])
 
 
+@pytest.mark.long
 def test_a_module_that_leaves_a_thread_running_cannot_be_preloaded():
     with pytest.raises(EnvironmentFault, match="2 threads run"):
         ForkServer.start(preload=["busy_module"], environment={"PYTHONPATH": str(HERE)})
@@ -144,6 +147,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("forgo", ["", "pidns netns ipcns"], ids=["all", "no-namespaces"])
 def test_a_judge_that_is_killed_leaves_no_process(tmp_path, forgo):
     with subprocess.Popen(
@@ -158,6 +162,7 @@ def test_a_judge_that_is_killed_leaves_no_process(tmp_path, forgo):
     assert [pid for pid in pids if _is_alive(pid)] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("forgo", [(), NAMESPACES], ids=["all", "no-namespaces"])
 def test_a_warm_parent_that_is_killed_takes_its_trees_along(tmp_path, forgo):
     with ForkServer.start(

@@ -42,6 +42,7 @@ def test_a_crash_is_named_by_its_signal_and_located(ground, name, signal_name):
     assert f"in {name}" in child.output()
 
 
+@pytest.mark.long
 @pytest.mark.namespaces
 @pytest.mark.parametrize("name", ["hang", "hang_in_every_handler", "spin"])
 def test_a_hang_is_still_there_until_it_is_killed(ground, name):
@@ -56,6 +57,7 @@ def test_neither_atexit_nor_a_thread_nor_a_replaced_exit_delays_the_end(ground):
     assert ground.run("hang_at_exit").code == 0
 
 
+@pytest.mark.long
 @pytest.mark.namespaces
 def test_a_daemon_dies_with_the_process_that_left_it(ground):
     assert ground.run("leave_a_daemon").code == 0

@@ -8,6 +8,7 @@ MEMORY = 300 << 20
 
 
 @pytest.mark.namespaces
+@pytest.mark.long
 def test_a_fork_bomb_is_stopped_for_its_processes(ground):
     ended = ground.run("fork_bomb", limits={"processes": 40})
     assert ended.why == "processes"
@@ -27,6 +28,7 @@ def test_a_memory_hog_is_stopped_for_its_memory(ground):
     assert ended.peak_bytes > MEMORY // 2
 
 
+@pytest.mark.long
 @pytest.mark.namespaces
 def test_memory_counts_over_the_whole_tree(ground):
     ended = ground.run("hog_memory_in_children", limits={"memory_bytes": MEMORY})
@@ -37,6 +39,7 @@ def test_children_that_only_share_memory_are_not_counted_for_it(ground):
     assert ground.run("leave_a_daemon", limits={"memory_bytes": MEMORY}).why is None
 
 
+@pytest.mark.long
 def test_memory_that_has_many_addresses_counts_once(ground):
     ended = ground.run("one_window_at_many_addresses", limits={"memory_bytes": MEMORY})
     assert ended.why is None
@@ -87,6 +90,7 @@ def test_a_large_file_stops_growing_at_its_limit(ground):
     assert (outcome, size) == ("EFBIG", 1 << 20)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("files", "size"), [(40, 1 << 20), (25_000, 1)], ids=["bytes", "files"])
 def test_filling_the_scratch_with_many_files_is_stopped(ground, files, size):
     allowed = {"file_bytes": 2 << 20, "scratch_bytes": 20 << 20 if size > 1 else 1 << 40}
@@ -125,6 +129,7 @@ def _row(ground, count):
     assert ground.run("return_at_once").code == 0
 
 
+@pytest.mark.long
 @pytest.mark.namespaces
 def test_one_hostile_process_of_each_kind_after_the_other_leaves_nothing(ground):
     _row(ground, len(HOSTILE))

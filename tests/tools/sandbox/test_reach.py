@@ -154,6 +154,7 @@ def test_a_trusted_process_reads_what_its_user_can(ground, secret):
     assert (ended.code, child.output()) == (0, "the key")
 
 
+@pytest.mark.long
 def test_the_environment_holds_no_key_and_no_home(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     monkeypatch.setenv("TRITON_SECRET", "sk-planted")
@@ -221,6 +222,7 @@ def test_no_other_process_can_be_signalled(ground):
         supervisor.kill()
 
 
+@pytest.mark.long
 @pytest.mark.namespaces
 def test_killing_everything_visible_harms_only_itself(ground):
     if not {"pidns", "signal scope"} & set(ground.warm.sandbox.tiers):
@@ -231,6 +233,7 @@ def test_killing_everything_visible_harms_only_itself(ground):
     bystander.kill()
 
 
+@pytest.mark.long
 @pytest.mark.namespaces
 def test_no_other_process_can_be_looked_into(ground):
     ground.need("landlock")
@@ -278,10 +281,12 @@ def test_numpy_and_torch_use_their_threads(ground):
     assert ground.ask("use_threads") is True
 
 
+@pytest.mark.long
 def test_triton_compiles_and_disassembles_inside(ground):
     assert ground.ask("compile_a_kernel") == [True, ["double.cubin"]]
 
 
+@pytest.mark.long
 def test_confinement_costs_less_than_50_ms_over_a_plain_fork(ground):
     def started(sandboxed):
         began = time.perf_counter()

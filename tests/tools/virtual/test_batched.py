@@ -20,7 +20,7 @@ from kernelagent.tools.virtual.cost.traffic import TrafficCounter
 from kernelagent.tools.virtual.executor.launch import Launch, MemoryFault
 from kernelagent.tools.virtual.races.bounds import BoundsChecker
 from kernelagent.tools.virtual.races.races import RaceChecker
-from tests.lanes import examples
+from tests.lanes import crossed, examples
 from tests.tools.virtual import batched_kernels as kernels
 from tests.tools.virtual.arguments import tensor_argument
 
@@ -226,8 +226,7 @@ TOGETHER: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", TOGETHER)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("what", "mode"), crossed({n: n for n in TOGETHER}, {n: n for n in MODES}))
 def test_programs_together_leave_and_show_what_they_do_one_by_one(one_by_one, together, what, mode):
     kernel, grid, named = TOGETHER[what]()
     alone, at_once = both(one_by_one, together, kernel, grid, named=named, mode=mode)
@@ -329,9 +328,14 @@ ORDERED: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ORDERED)
-@pytest.mark.parametrize("mode", ["execute", "poison"])
-@pytest.mark.parametrize("size", [1, 3, 64])
+@pytest.mark.parametrize(
+    ("what", "mode", "size"),
+    crossed(
+        {n: n for n in ORDERED},
+        {n: n for n in ("execute", "poison")},
+        {str(n): n for n in (1, 3, 64)},
+    ),
+)
 def test_where_the_order_of_programs_shows_the_outcome_and_the_fault_are_the_reference_s(
     one_by_one, what, mode, size
 ):
@@ -363,6 +367,7 @@ def test_programs_that_are_run_one_by_one_are_counted_with_the_reason(what, why)
     assert seen.how.together == 0
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=examples(25))
 @given(
     what=st.sampled_from(["softmax", "divergent", "matmul", "add_up", "flagged", "attention"]),
@@ -413,6 +418,7 @@ def test_a_running_sum_of_a_whole_row_has_the_error_of_a_tree(together):
     assert float((y.double() - x.double().cumsum(1)).abs().max()) < 0.005
 
 
+@pytest.mark.long
 def test_traffic_is_the_same_when_the_cache_overflows(one_by_one, together):
     x = values(150, 60000)
     named = {"x": x, "y": like(x), "n": 60000, "BLOCK": 65536}

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 KEPT = ROOT / "build" / "tritons"
 """Environments with one Triton each, made once; git ignores them and `make clean` takes them away."""
@@ -59,7 +61,6 @@ def python_with(version: str) -> Path:
     return kept / "bin" / "python"
 
 
-@pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("version", ["3.6.0", "3.7.1", "3.8.0"])
 def test_what_the_virtual_device_does_under_the_pinned_triton_it_does_under_older_ones(

@@ -126,6 +126,7 @@ def test_every_module_of_the_virtual_device_imports():
         importlib.import_module(name)
 
 
+@pytest.mark.long
 def test_every_operation_that_the_installed_language_asks_for_is_executed(monkeypatch):
     language = Path(triton.__file__).parent / "language"
     texts = [(language / f"{name}.py").read_text() for name in ("semantic", "core", "math")]

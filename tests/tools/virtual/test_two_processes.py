@@ -6,6 +6,8 @@ import pytest
 
 from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
 
+pytestmark = pytest.mark.long
+
 SOURCE = """
 import torch
 import triton

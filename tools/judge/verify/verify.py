@@ -103,6 +103,16 @@ class Verifier(CheckedCall):
                 raise compiled_by_torch() from refused
             raise
 
+    def once(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        """A single call in the usual surroundings, and what it leaves behind; raises `Rejected`."""
+        self.oracle.use_weights(weights)
+        self.process.use_weights(weights)
+        self.findings.memory.keep_weights(weights)
+        answer = self._call(trial)
+        self._effects.inputs_untouched(trial, answer)
+        self._effects.state_updated(trial, weights)
+        self._effects.left_alike(trial)
+
     def _run(self, this_round: Round) -> None:
         self.oracle.use_weights(this_round.weights)
         how = self.deck.loading()

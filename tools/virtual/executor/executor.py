@@ -122,6 +122,8 @@ class Executor:
                 self._launcher.places = random.Random(int(request.get("seed", 0)))
                 self._launcher.whole_grids = bool(request.get("whole_grids", False))
                 self._launcher.part = request.get("part", "all")
+                if "seconds" in request:
+                    self._launcher.allow(float(request["seconds"]))
                 self._launcher.brief = BriefCounting() if request.get("brief", False) else None
             case "turns":
                 secret = request["secret"]

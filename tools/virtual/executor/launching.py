@@ -218,6 +218,10 @@ class Launcher(LaunchLog):
             self._seconds_left -= time.perf_counter() - began
         replay.take(wanted.storages, private)
 
+    def allow(self, seconds: float) -> None:
+        """From now on launches may take so many seconds in all."""
+        self._seconds = self._seconds_left = seconds
+
     def reset(self) -> None:
         """Forget the log; the next forward finds cold caches."""
         self.log.clear()

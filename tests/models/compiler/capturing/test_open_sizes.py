@@ -80,6 +80,7 @@ def test_an_open_size_is_another_one_at_all_its_places() -> None:
     assert other.grows
 
 
+@pytest.mark.long
 def test_a_forward_that_decides_by_its_size_is_written_for_the_given_one() -> None:
     policy = Policy(OfAnEvenNumber(), "from_reference", {"default": ((X[0, :8],), {})})
     source = source_of(policy.reply([]))
@@ -94,6 +95,7 @@ def test_a_forward_that_decides_by_its_size_is_written_for_the_given_one() -> No
         declared.reply([])
 
 
+@pytest.mark.long
 def test_several_input_sets_are_told_apart_by_the_sizes_that_are_fixed() -> None:
     sets: dict[str, Any] = {"wide": ((X[0],), {}), "narrow": ((X[0, :9].T,), {})}
     source = source_of(Policy(nn.SiLU(), "from_reference", sets).reply([]))
@@ -109,12 +111,14 @@ def test_several_input_sets_are_told_apart_by_the_sizes_that_are_fixed() -> None
     assert "(1, input_size_0)" in source
 
 
+@pytest.mark.long
 def test_a_part_of_a_larger_tensor_is_taken_at_its_own_sizes() -> None:
     sets: dict[str, Any] = {"default": ((X[0, :, :9],), {})}
     source = source_of(Policy(nn.SiLU(), "from_reference", sets).reply([]))
     assert '_as_it_lies("input", input, (12, 9), torch.float32, (16, 1))' in source
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("module", "args", "declared"),
     [

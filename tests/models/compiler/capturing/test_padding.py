@@ -16,6 +16,8 @@ from kernelagent.models.compiler.program.calls import Call
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.models.compiler.templates.interpreted import answer
 
+pytestmark = pytest.mark.long
+
 
 class Padded(nn.Module):
     def __init__(self, widths: list[int]) -> None:

@@ -33,6 +33,7 @@ def written(module: nn.Module, args: tuple[Any, ...]) -> str:
     return Policy(module, "from_reference", {"default": (args, {})}).first().source
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHORT)
 def test_few_steps_are_kernels_and_right(tmp_path: Path, name: str) -> None:
     torch.manual_seed(0)

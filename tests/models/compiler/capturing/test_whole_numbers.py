@@ -39,6 +39,7 @@ class Kinds(nn.Module):
         return *same, int("7"), int("11", 2), int(2.9)
 
 
+@pytest.mark.long
 def test_a_batch_that_is_counted_by_division_stays_open(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module, full, few = Windows(), torch.randn(6, 8, 4, 5), torch.randn(2, 8, 4, 5)

@@ -31,6 +31,7 @@ def test_each_kind_of_parameter_reaches_the_method_as_it_came(given: Any) -> Non
     assert space["first"](*args, **kwargs) == space["second"](*args, **kwargs)
 
 
+@pytest.mark.long
 def test_two_input_sets_of_a_forward_with_free_keywords_have_methods_that_can_be_called() -> None:
     sets = {"short": ((torch.randn(4, 8),), {}), "long": ((torch.randn(4, 64, 8),), {})}
     source = source_of(Policy(Scaled(), "from_reference", sets).reply([]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import process_time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ _PARTS = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @given(
     st.lists(st.lists(_PARTS, min_size=1, max_size=3).map(" * ".join), min_size=2, max_size=6),
     st.integers(1, 40),

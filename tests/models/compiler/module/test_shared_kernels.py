@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import nn
 
@@ -60,6 +61,7 @@ def test_what_is_no_kernel_stays_as_it_is() -> None:
     assert shared(source) == (source, {})
 
 
+@pytest.mark.long
 def test_layers_that_are_alike_launch_one_kernel_in_one_configuration() -> None:
     layers = [layer for _ in range(3) for layer in (nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64))]
     args = (torch.randn(256, 64),)

@@ -36,6 +36,7 @@ def test_an_expression_has_what_is_fused_and_no_more(
     assert list(lines) == expected
 
 
+@pytest.mark.long
 def test_a_kernel_s_docstring_has_the_file_s_own_names() -> None:
     source = source_of(policy_for(nn.Sequential(nn.LayerNorm(48)), (torch.randn(4, 48),)).reply([]))
     assert "rsqrt(variance + 1e-05)" in source

@@ -42,6 +42,7 @@ def written(module: nn.Module, x: torch.Tensor) -> str:
     return Writer(module, "from_reference", Choice()).write([Call("default", captured)]).source
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("computed", COMPUTED.values(), ids=list(COMPUTED))
 def test_what_is_computed_with_a_root_is_right_at_both_sizes(

@@ -146,6 +146,7 @@ MASKS_OFTEN = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mask", often(MASKS, MASKS_OFTEN))
 def test_masks_are_added_or_choose(
     interpreter: BatchedInterpreter, tmp_path: Path, mask: torch.Tensor
@@ -175,6 +176,7 @@ def test_heads_may_share_keys_and_values(interpreter: BatchedInterpreter, tmp_pa
     agrees(interpreter, tmp_path, module, source, *tensors)
 
 
+@pytest.mark.long
 def test_heads_are_read_where_a_projection_left_them(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -185,6 +187,7 @@ def test_heads_are_read_where_a_projection_left_them(
     agrees(interpreter, tmp_path, module, result.source, x)
 
 
+@pytest.mark.long
 def test_sizes_that_are_executed_smaller_are_arguments(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -198,6 +201,7 @@ def test_sizes_that_are_executed_smaller_are_arguments(
         agrees(interpreter, tmp_path, module, source, x)
 
 
+@pytest.mark.long
 def test_rows_that_would_be_spread_over_two_axes_go_over_one(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -218,6 +222,7 @@ STEPS: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", STEPS.values(), ids=list(STEPS))
 def test_attention_that_is_written_out_becomes_one_kernel(
     interpreter: BatchedInterpreter, tmp_path: Path, after: Callable[..., torch.Tensor]
@@ -238,6 +243,7 @@ OTHER: Mapping[str, tuple[Callable[..., torch.Tensor], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("after", "last"), OTHER.values(), ids=list(OTHER))
 def test_what_is_not_quite_attention_stays_as_it_is(
     after: Callable[..., torch.Tensor], last: Callable[..., Any]
@@ -245,6 +251,7 @@ def test_what_is_not_quite_attention_stays_as_it_is(
     assert "attention" not in written(WrittenOut(after, last), *made(*SAME)).kinds.values()
 
 
+@pytest.mark.long
 def test_written_out_attention_takes_other_sizes(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -265,6 +272,7 @@ KINDS = ("plain", "causal", "added", "a row that sees nothing")
 SCALES = {"as usual": None, "scaled": 0.1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "scale"), crossed({kind: kind for kind in KINDS}, SCALES))
 def test_heads_that_no_tile_holds_are_products_and_a_softmax(
     interpreter: BatchedInterpreter, tmp_path: Path, kind: str, scale: float | None
@@ -277,6 +285,7 @@ def test_heads_that_no_tile_holds_are_products_and_a_softmax(
     agrees(interpreter, tmp_path, module, source, *tensors)
 
 
+@pytest.mark.long
 def test_a_long_head_that_is_executed_shorter_keeps_its_scale(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -316,6 +325,7 @@ def smaller(divisor: Callable[[int], float]) -> Smaller:
     return Smaller(Scaled(24, divisor), (torch.empty(2, 17, 24, device="meta"),), {})
 
 
+@pytest.mark.long
 def test_the_root_of_the_head_s_size_follows_it(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -352,6 +362,7 @@ def test_what_is_added_to_a_root_of_a_size_follows_it_as_well(
     agrees(interpreter, tmp_path, module, result.source, full)
 
 
+@pytest.mark.long
 def test_a_size_that_is_made_a_number_is_named_and_nothing_is_written() -> None:
     def fixed(size: int) -> float:
         return 1.0 + len(range(size))
@@ -402,6 +413,7 @@ def attentions(draw: Any) -> tuple[nn.Module, list[torch.Tensor]]:
     return Attend(is_causal=kind == "causal", enable_gqa=groups > 1), tensors
 
 
+@pytest.mark.long
 @given(drawn=attentions(), seed=st.integers(0, 9))
 @settings(max_examples=examples(20))
 def test_any_attention_answers_as_torch_does_in_any_tile(

@@ -159,6 +159,7 @@ OFTEN = (
 """Each way to be a convolution, and each thing that may follow, once; the long lane has them together."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", often({name: name for name in ONE_KERNEL}, OFTEN))
 def test_a_convolution_and_what_follows_it_is_one_kernel_that_answers_as_torch_does(
     interpreter: BatchedInterpreter, tmp_path: Path, name: str
@@ -200,6 +201,7 @@ def convolutions(draw: Any) -> tuple[nn.Module, torch.Tensor]:
     return Then(module, relu), torch.randn(draw(st.integers(1, 3)), channels[0], *sizes)
 
 
+@pytest.mark.long
 @given(drawn=convolutions(), seed=st.integers(0, 7))
 @settings(max_examples=examples(20))
 def test_any_convolution_answers_as_torch_does_in_any_tile(
@@ -229,6 +231,7 @@ def pooled(module: Any, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return nn.functional.max_pool2d(torch.relu(y), 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [both_read, flattened, pooled])
 def test_what_no_tile_holds_stays_a_kernel_of_its_own(
     interpreter: BatchedInterpreter, tmp_path: Path, after: Callable[..., Any]
@@ -249,6 +252,7 @@ class Residual(nn.Module):
         return torch.relu(self.second(torch.relu(self.first(x))) + x)
 
 
+@pytest.mark.long
 def test_two_convolutions_of_one_shape_are_two_kernels_with_all_that_follows(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -259,6 +263,7 @@ def test_two_convolutions_of_one_shape_are_two_kernels_with_all_that_follows(
     agrees(interpreter, tmp_path, module, x, source)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_added_up_in_float32(
     interpreter: BatchedInterpreter, tmp_path: Path, dtype: torch.dtype
@@ -271,6 +276,7 @@ def test_half_precision_is_added_up_in_float32(
     agrees(interpreter, tmp_path, module, x, source)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("may_round", "first", "all_of"),
     [(True, "tf32", {"tf32", "tf32x3", "ieee"}), (False, "tf32x3", {"tf32x3", "ieee"})],
@@ -286,6 +292,7 @@ def test_factors_are_rounded_only_where_cudnn_may(
     assert offered <= all_of
 
 
+@pytest.mark.long
 def test_rounded_factors_stay_as_near_as_tf32_is(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -299,6 +306,7 @@ def test_depthwise_has_nothing_to_multiply_as_matrices() -> None:
     assert "tl.dot" not in written(module, x).source
 
 
+@pytest.mark.long
 def test_weights_are_read_as_they_are_at_each_call(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -310,6 +318,7 @@ def test_weights_are_read_as_they_are_at_each_call(
     agrees(interpreter, tmp_path, module, x, source)
 
 
+@pytest.mark.long
 def test_a_convolution_can_be_left_to_the_library() -> None:
     module, x = made("bias and relu")
     source = written(module, x, choice=Choice(sites={"convolution 0": False})).source
@@ -317,6 +326,7 @@ def test_a_convolution_can_be_left_to_the_library() -> None:
     assert "tl.dot" not in source
 
 
+@pytest.mark.long
 def test_what_the_estimate_calls_slower_is_left_to_the_library_and_said_to_be_slower() -> None:
     hollow = HollowTensors()
     with hollow:
@@ -331,16 +341,19 @@ def test_what_the_estimate_calls_slower_is_left_to_the_library_and_said_to_be_sl
     assert "slower than the library by this estimate" in alone.remarks[0]
 
 
+@pytest.mark.long
 def test_images_that_lie_channels_last_are_left_to_the_library() -> None:
     module, x = made("bias and relu")
     assert sites(module, x.to(memory_format=torch.channels_last)) == []
 
 
+@pytest.mark.long
 def test_fp64_is_left_to_the_library() -> None:
     module, x = made("bias and relu")
     assert sites(module.double(), x.double()) == []
 
 
+@pytest.mark.long
 def test_offsets_are_wide_where_an_operand_needs_it() -> None:
     hollow = HollowTensors()
     with hollow:
@@ -350,6 +363,7 @@ def test_offsets_are_wide_where_an_operand_needs_it() -> None:
     assert "int64" not in written(module, x).source
 
 
+@pytest.mark.long
 def test_sizes_that_are_executed_smaller_are_arguments(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -366,6 +380,7 @@ def test_sizes_that_are_executed_smaller_are_arguments(
         agrees(interpreter, tmp_path, module, x, source)
 
 
+@pytest.mark.long
 def test_turns_try_other_tiles_and_the_library_and_end() -> None:
     module, x = made("bias and relu")
     policy = policy_for(module, (x,))
@@ -379,6 +394,7 @@ def test_turns_try_other_tiles_and_the_library_and_end() -> None:
     assert any('"ieee"' in source for source in sources)
 
 
+@pytest.mark.long
 def test_a_wrong_result_is_answered_with_another_precision() -> None:
     module, x = made("bias and relu")
     policy = policy_for(module, (x,))

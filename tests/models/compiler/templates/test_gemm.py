@@ -60,6 +60,7 @@ ONE_KERNEL: dict[str, tuple[Callable[..., Any], torch.Tensor, torch.Tensor]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ONE_KERNEL)
 def test_what_follows_a_product_is_done_in_its_tile(name: str) -> None:
     function, a, b = ONE_KERNEL[name]
@@ -88,6 +89,7 @@ def read_twice(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Te
     return torch.softmax(product, 0), torch.relu(product * 2)
 
 
+@pytest.mark.long
 def test_a_product_that_is_read_twice_is_stored() -> None:
     (site,) = sites(Of(read_twice), A, B)
     assert len(site.steps) == 1
@@ -97,6 +99,7 @@ def test_whole_numbers_and_fp64_are_left_to_the_library() -> None:
     assert sites(Of(lambda a, b: torch.relu(a @ b)), A.double(), B.double()) == []
 
 
+@pytest.mark.long
 def test_sides_that_are_vectors_are_summed_without_tensor_cores() -> None:
     for a, b in ((A, B[:, :1].contiguous()), (A[:1].contiguous(), B)):
         source = written(Of(lambda a, b: a @ b), a, b).source
@@ -146,6 +149,7 @@ def test_sizes_that_are_executed_smaller_are_arguments() -> None:
     assert "20" not in source.split("def forward")[1]
 
 
+@pytest.mark.long
 def test_a_site_can_be_left_to_the_library() -> None:
     module = Of(lambda a, b: torch.relu(a @ b))
     source = written(module, A, B, choice=Choice(sites={"product 0": False})).source
@@ -153,6 +157,7 @@ def test_a_site_can_be_left_to_the_library() -> None:
     assert "tl.dot" not in source
 
 
+@pytest.mark.long
 def test_turns_try_other_tiles_and_the_library_and_end() -> None:
     policy = policy_for(Of(lambda a, b: torch.relu(a @ b)), (A, B))
     past: list[Past] = []
@@ -165,6 +170,7 @@ def test_turns_try_other_tiles_and_the_library_and_end() -> None:
     assert any('"ieee"' in source for source in sources)
 
 
+@pytest.mark.long
 def test_a_wrong_result_is_answered_with_another_precision() -> None:
     policy = policy_for(Of(lambda a, b: torch.relu(a @ b)), (A, B))
     first = source_of(policy.reply([]))

@@ -18,6 +18,8 @@ from tests.models.compiler.templates.interpreted import answer
 from tests.models.compiler.templates.test_gemm import written
 from tests.models.compiler.test_policy import policy_for, source_of
 
+pytestmark = pytest.mark.long
+
 KEY = f"{GROUPED}products 0, 1 and 2"
 
 

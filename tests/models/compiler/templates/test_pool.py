@@ -47,6 +47,7 @@ def written(module: nn.Module, *args: torch.Tensor) -> Written:
     return Policy(module, "from_reference", {"default": (args, {})}).first()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OVERLAPPING)
 def test_windows_that_overlap_are_right(
     interpreter: BatchedInterpreter, tmp_path: Path, name: str
@@ -70,6 +71,7 @@ def test_nan_and_infinities_come_out_as_torch_has_them(
     torch.testing.assert_close(got, module(x), equal_nan=True)
 
 
+@pytest.mark.long
 def test_half_precision_is_summed_in_fp32(interpreter: BatchedInterpreter, tmp_path: Path) -> None:
     module, x = nn.AvgPool2d(5, 1), torch.randn(1, 2, 20, 20).bfloat16()
     got = answer(interpreter, written(module, x).source, tmp_path, module, x)
@@ -84,6 +86,7 @@ class Placed(nn.Module):
         return torch.relu(values), places
 
 
+@pytest.mark.long
 def test_places_are_right_where_they_are_asked_for(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:
@@ -92,12 +95,14 @@ def test_places_are_right_where_they_are_asked_for(
     torch.testing.assert_close(got, module(x))
 
 
+@pytest.mark.long
 def test_windows_that_stand_apart_stay_in_the_kernels_around_them() -> None:
     made = written(nn.Sequential(nn.ReLU(), nn.MaxPool2d(2)), torch.randn(2, 3, 20, 20))
     assert KIND not in made.kinds.values()
     assert made.source.count("@triton.jit") == 1
 
 
+@pytest.mark.long
 def test_sizes_that_vary_are_arguments_of_the_kernel(
     interpreter: BatchedInterpreter, tmp_path: Path
 ) -> None:

@@ -22,6 +22,8 @@ from tests import evaluations
 from tests.models.compiler.templates.interpreted import answer
 from tests.models.compiler.test_policy import policy_for, source_of
 
+pytestmark = pytest.mark.long
+
 INSIDE = {f"{PRECEDES}product {number}": True for number in range(2)}
 APART = dict.fromkeys(INSIDE, False)
 

@@ -23,6 +23,8 @@ from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.judges import verdict_on
 from tests.models.compiler.templates.interpreted import answer, loaded
 
+pytestmark = pytest.mark.long
+
 Made = tuple[nn.Module, tuple[Any, ...]]
 LAYERS: dict[str, Callable[[], Made]] = {
     "LSTM of three layers, batch first": lambda: (nn.LSTM(24, 40, 3, batch_first=True), (torch.randn(5, 9, 24),)),
@@ -157,7 +159,6 @@ def test_long_sequences_are_estimated_faster_than_one_launch_a_layer_and_step() 
     assert not any(key.startswith(KIND) for key in made.sites)
 
 
-@pytest.mark.long
 def test_an_lstm_of_two_layers_is_accepted_by_the_judge(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:

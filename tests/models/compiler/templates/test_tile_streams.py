@@ -38,6 +38,7 @@ CASES: dict[str, tuple[Callable[..., Any], torch.Tensor, torch.Tensor, str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("programs", [1, 3, 7, 13, 200])
 @pytest.mark.parametrize("name", CASES)
 def test_every_part_is_added_up_once(name: str, programs: int, tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_an_architecture_older_than_every_row_is_refused() -> None:
         row_near("sm_70")
 
 
+@pytest.mark.long
 def test_measuring_runs_on_any_device_and_leaves_the_precision_as_it_was() -> None:
     before = torch.get_float32_matmul_precision()
     result = measure_ceilings(FACTS, "cpu", SMALL)

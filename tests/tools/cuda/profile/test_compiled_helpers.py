@@ -55,6 +55,7 @@ def names_in(helpers: CompiledHelpers, cache: Path) -> list[str]:
     return sorted(path.parent.name for path in cache.rglob(f"{LAUNCHER}*"))
 
 
+@pytest.mark.long
 def test_a_launcher_that_one_process_needed_is_there_when_the_next_one_starts(
     helpers: CompiledHelpers, tmp_path: Path
 ) -> None:
@@ -64,6 +65,7 @@ def test_a_launcher_that_one_process_needed_is_there_when_the_next_one_starts(
     assert (tmp_path / "second" / "driver" / "cuda_utils.so").exists()
 
 
+@pytest.mark.long
 def test_a_launcher_is_compiled_once_however_often_it_is_told_of(
     helpers: CompiledHelpers, tmp_path: Path
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_process_that_tells_of_many_is_believed_some(helpers: CompiledHelpers)
     assert len(accepted([["i32"] * number for number in range(1, 100)])) < 32
 
 
+@pytest.mark.long
 def test_what_a_candidate_writes_into_its_cache_no_other_process_gets(
     warm: ForkServer, helpers: CompiledHelpers, tmp_path: Path
 ) -> None:

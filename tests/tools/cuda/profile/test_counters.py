@@ -121,6 +121,7 @@ def test_what_was_counted_joins_the_kernel_of_that_name() -> None:
     assert (other.tier, other.counters) == ("compiler", {})
 
 
+@pytest.mark.long
 def test_the_forward_that_is_counted_runs_from_its_folder_in_a_fresh_interpreter(
     tmp_path: Path,
 ) -> None:

@@ -85,6 +85,7 @@ def test_thousands_of_launches_of_a_tuner_are_not_all_kept(written: Written) -> 
     assert len(launches.take()[0]) == MOST_ROWS
 
 
+@pytest.mark.long
 def test_compiler_facts_of_a_real_target_come_from_its_machine_code(written: Written) -> None:
     launches = written.launches
     for name in ("_twice", "_product"):

@@ -89,6 +89,7 @@ def test_a_package_found_through_the_path_comes_before_one_that_is_installed(
     assert done.stdout.strip() == "ours"
 
 
+@pytest.mark.long
 def test_an_import_that_begins_cuda_is_named_before_any_fork_needs_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _POISONED, ROOT],

@@ -97,11 +97,13 @@ def ask(warm: ForkServer, tmp_path: Path) -> ModelQuery:
     return ask
 
 
+@pytest.mark.long
 @needs_gcc
 def test_a_first_launch_compiles_tritons_c_module_and_is_no_offence(ask: ModelQuery) -> None:
     assert ask("launch_for_the_first_time") == {"seen": None, "made": 1}
 
 
+@pytest.mark.long
 def test_a_library_that_the_candidate_opens_is_an_offence_and_one_that_torch_opens_is_none(
     ask: ModelQuery,
 ) -> None:
@@ -121,10 +123,12 @@ def test_the_recorder_stands_aside_before_anything_is_timed(ask: ModelQuery) -> 
     assert ask("prepare_for_the_clock") == [False, True]
 
 
+@pytest.mark.long
 def test_free_memory_is_overwritten_before_each_turn_of_a_candidate(ask: ModelQuery) -> None:
     assert ask("overwrite_free_memory") == [False, True, True]
 
 
+@pytest.mark.long
 @needs_gcc
 def test_while_timing_the_recorder_costs_less_than_a_microsecond_a_launch(tmp_path: Path) -> None:
     aside, recording = json.loads(_printed_by(_COSTS, tmp_path))

@@ -141,6 +141,7 @@ def test_what_did_not_compile_is_kept_with_and_without_a_trace() -> None:
     assert summed_up([(item, seen)]).failures == (why,)
 
 
+@pytest.mark.long
 def test_a_real_trace_on_the_cpu_splits_own_work_from_torchs(forward: Forward) -> None:
     reported = traced(forward, forward.launches, "cpu", PREFIX)
     assert reported["why_not"] is None

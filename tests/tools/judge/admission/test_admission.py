@@ -28,6 +28,7 @@ def admitted(reference, inputs, weights=()):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_mutant_of_a_common_operation_is_refused(operation):
     for dtype in operation.dtypes:
@@ -42,6 +43,7 @@ def test_every_mutant_of_a_common_operation_is_refused(operation):
         assert result.disclosures == ()
 
 
+@pytest.mark.long
 def test_an_identically_zero_problem_is_degenerate():
     def dead(t):
         top = (t["x"] @ t["w"]).amax(1, keepdim=True)
@@ -53,6 +55,7 @@ def test_an_identically_zero_problem_is_degenerate():
     assert "degenerate" in [item.code for item in result.disclosures]
 
 
+@pytest.mark.long
 def test_a_problem_saturated_to_its_bias_is_degenerate():
     result = admitted(
         lambda t: 0 * t["x"].sum() + torch.ones(64, 4, dtype=t["x"].dtype), drawn(x=normal(64, 4))
@@ -60,6 +63,7 @@ def test_a_problem_saturated_to_its_bias_is_degenerate():
     assert result.degenerate
 
 
+@pytest.mark.long
 def test_an_argument_without_effect_is_named():
     result = admitted(
         lambda t: torch.tanh(t["x"]) + 0 * t["y"], drawn(x=normal(32, 64), y=normal(32, 64))
@@ -68,6 +72,7 @@ def test_an_argument_without_effect_is_named():
     assert not result.degenerate
 
 
+@pytest.mark.long
 def test_a_weight_of_one_element_that_counts_is_not_named_in_a_rough_type():
     def scaled(t):
         return torch.where(t["x"] > 0, torch.nn.functional.softplus(t["alpha"]) * t["x"], t["x"])
@@ -82,6 +87,7 @@ def test_a_weight_of_one_element_that_counts_is_not_named_in_a_rough_type():
     assert result.insensitive_arguments == result.faint_arguments == ()
 
 
+@pytest.mark.long
 def test_an_argument_that_moves_the_answer_by_less_than_rounding_is_not_said_to_have_no_effect():
     result = admitted(
         lambda t: t["x"] * 2 + torch.tanh(t["y"]) * 1e-9,
@@ -112,6 +118,7 @@ def test_an_input_of_zeros_and_infinities_is_tried_like_others():
     assert not result.degenerate
 
 
+@pytest.mark.long
 def test_inputs_of_eight_bit_floats_are_tried_like_others():
     def halved(t):
         wide = t["x"] if t["x"].dtype == torch.float64 else t["x"].float()
@@ -189,6 +196,7 @@ def deaf_to_u(t):
     return torch.tanh(t["x"]) * t["w"] + 0 * t["u"]
 
 
+@pytest.mark.long
 def test_a_weight_for_which_there_was_no_time_is_named():
     operation = Operation(
         "toy",
@@ -216,6 +224,7 @@ def test_a_weight_for_which_there_was_no_time_is_named():
     assert told.message.endswith(": x, w, u")
 
 
+@pytest.mark.long
 def test_a_constant_is_tried_however_late_it_is():
     operation = Operation("toy", drawn(x=normal(64, 4)), lambda t: 0 * t["x"] + 1, {}, {})
     cut = admit(
@@ -263,6 +272,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.long
 def test_without_time_a_problem_is_admitted_with_all_that_was_left_out(tmp_path):
     path = tmp_path / "problem.py"
     path.write_text(LAYERS)

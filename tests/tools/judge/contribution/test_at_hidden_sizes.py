@@ -13,6 +13,8 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """\
 import torch
 
@@ -83,7 +85,6 @@ def test_torch_in_the_place_of_the_kernel_at_other_sizes_is_refused(judge: Judge
     assert "a size that is declared dynamic" in result.reason.message
 
 
-@pytest.mark.long
 def test_work_on_the_host_at_other_sizes_is_told(judge: Judge) -> None:
     result = judged(judge, elsewhere="if len(x) != 6: sorted(range(300000), reverse=True)")
     (told,) = [item.message for item in result.disclosures if item.code == "host_time"]

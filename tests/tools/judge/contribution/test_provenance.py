@@ -24,6 +24,7 @@ def pair(dtype, secret):
 
 
 # Next to a power of two a secret may leave a form none of the few neighbours that it has there.
+@pytest.mark.long
 @example(torch.float16, 2_174_725_934)
 @given(FLOATS, st.integers(0, 1 << 61))
 def test_marking_moves_a_value_by_little_and_a_copy_keeps_the_mark(dtype, secret):
@@ -35,6 +36,7 @@ def test_marking_moves_a_value_by_little_and_a_copy_keeps_the_mark(dtype, secret
     assert float((near - 3.0).abs().max()) < 0.6
 
 
+@pytest.mark.long
 @given(FLOATS, st.integers(0, 1 << 61))
 def test_what_arithmetic_makes_of_marked_values_is_seen(dtype, secret):
     marks, first, second = pair(dtype, secret)

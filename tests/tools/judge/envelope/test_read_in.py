@@ -13,6 +13,8 @@ from kernelagent.tools.judge.envelope.envelope import read_in
 from kernelagent.tools.judge.envelope.neighbours import neighbours
 from kernelagent.tools.judge.problem.context import JudgeContext
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """\
 import torch
 

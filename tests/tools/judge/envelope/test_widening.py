@@ -115,6 +115,7 @@ def test_a_kernel_that_drops_the_last_rows_is_not_admitted_on_more_of_them(judge
     assert "(wrong_output)" in message or "(stale_output)" in message
 
 
+@pytest.mark.long
 def test_the_reference_answers_every_proposed_neighbour(judge: Judge) -> None:
     context: JudgeContext = judge.context
     (source,) = context.sources
@@ -128,6 +129,7 @@ def test_the_reference_answers_every_proposed_neighbour(judge: Judge) -> None:
         assert [tensor.shape for tensor in args] == [tensor.shape for tensor in item.full[0]]
 
 
+@pytest.mark.long
 def test_without_time_nothing_is_admitted_and_that_is_said(judge: Judge) -> None:
     source = CANDIDATE.replace("{count}", "x.numel()")
     evaluation = judge.evaluate(source, "verdict", lambda _: None)

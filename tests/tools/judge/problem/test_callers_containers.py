@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import kernelagent.tools.corpus
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.bounds.reference_profile import profile_reference
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.sandbox.spawn import ForkServer
+
+pytestmark = pytest.mark.long
 
 BASES = Path(kernelagent.tools.corpus.__file__).parent / "bases"
 

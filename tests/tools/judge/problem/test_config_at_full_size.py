@@ -11,6 +11,8 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """\
 import torch
 from torch import nn
@@ -68,7 +70,6 @@ class ModelNew(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_its_estimate_is_of_the_users_sizes(tmp_path: Path, fork_server: ForkServer) -> None:
     path = tmp_path / "gained.py"
     path.write_text(PROBLEM)

@@ -70,6 +70,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.long
 def test_no_call_asks_a_quantiser_for_integers_that_there_are_not(tmp_path):
     file = tmp_path / "problem.py"
     file.write_text(PROBLEM)
@@ -116,6 +117,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.long
 def test_no_call_asks_for_results_that_overflow_where_the_modules_own_are_halves(tmp_path):
     # In float64 they have an answer; a right kernel may round on another way there.
     file = tmp_path / "problem.py"

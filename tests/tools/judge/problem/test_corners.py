@@ -6,6 +6,7 @@ import copy
 from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
@@ -66,6 +67,7 @@ def test_corners_are_hit_and_rounding_does_not_decide_there(tmp_path):
             torch.testing.assert_close(moved, right, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.long
 def test_another_gradient_at_the_bound_alone_is_refused(tmp_path):
     (one,) = rounds_of(tmp_path, "torch.clamp((x - y) * self.scale, -6.0, 6.0)")
     (trial,) = one.trials

@@ -91,6 +91,7 @@ def test_what_is_no_dimension_is_wrong_usage(text):
         DynamicDimension.read(text)
 
 
+@pytest.mark.long
 def test_hidden_sizes_differ_from_the_known_one_and_fit_the_reference(opened):
     source, oracle = opened
     dynamic = (found(opened, "0"),)
@@ -141,6 +142,7 @@ def two_dimensions(source, oracle):
     return dynamic_of(source, [DynamicDimension.read(text) for text in ("x:0", "x:1")], oracle)
 
 
+@pytest.mark.long
 def test_both_axes_of_a_mask_change_with_the_length(tmp_path):
     path = tmp_path / "problem.py"
     path.write_text(MASKED, encoding="utf-8")
@@ -176,6 +178,7 @@ def test_one_dimension_alone_changes_with_no_other(opened):
     assert not any(" and " in name for name in names)
 
 
+@pytest.mark.long
 def test_sizes_that_the_original_refuses_are_named_and_do_not_end_the_judge(tmp_path):
     sources, oracle = opened_from(tmp_path, FREE)
     dynamic = {"default": two_dimensions(sources[0], oracle)}
@@ -204,6 +207,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.long
 def test_a_size_that_the_original_refuses_in_training_alone_is_named_too(tmp_path):
     (source,), oracle = opened_from(tmp_path, NORMED)
     dynamic = {"default": dynamic_of(source, [DynamicDimension.read("x:0")], oracle)}

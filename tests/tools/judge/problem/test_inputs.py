@@ -86,6 +86,7 @@ def get_inputs():
     assert b.shape == (2048, 2048)
 
 
+@pytest.mark.long
 def test_what_cannot_shrink_ends_with_the_flag_to_use(tmp_path: Path) -> None:
     text = """
 class Model(nn.Module):
@@ -157,6 +158,7 @@ def test_rows_that_lengths_may_count_are_as_many_as_the_user_gave(tmp_path: Path
     )
 
 
+@pytest.mark.long
 def test_a_large_cache_that_numbers_point_into_ends_with_the_flag_to_use(tmp_path: Path) -> None:
     text = CACHE.replace("4096, 512", "65536, 512").replace(
         "PLACES", "torch.randperm(65536).view(256, 256)"

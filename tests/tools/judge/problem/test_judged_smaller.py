@@ -12,6 +12,8 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """\
 import torch
 from torch import nn
@@ -63,7 +65,6 @@ def verifications(evaluation: Evaluation) -> list[str]:
     return [stage.status for stage in evaluation.stages if stage.name == "verify"]
 
 
-@pytest.mark.long
 def test_the_second_judging_of_a_source_begins_where_the_first_one_ended(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:

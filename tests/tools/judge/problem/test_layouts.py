@@ -75,6 +75,7 @@ def _calls(trial: Trial) -> list[tuple[str, torch.Tensor]]:
     return result if trial.then is None else [*result, *_calls(trial.then)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_judged_call_has_the_strides_of_the_draw(layout: str) -> None:
     source = _source(LAYOUTS[layout])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
 import torch
 
 from kernelagent.domain.problem import ProblemSpec
@@ -12,6 +13,8 @@ from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare
 from kernelagent.tools.judge.verify.side_effects import left_alone
+
+pytestmark = pytest.mark.long
 
 MODULE = """
 import torch

@@ -86,6 +86,7 @@ def test_among_the_masks_are_a_causal_one_one_that_is_open_one_that_is_closed_an
     assert any((mask == mask[..., :1, :]).all() and 0 < mask.sum() < mask.numel() for mask in made)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["row_patterns", "structures"])
 def test_a_number_without_a_dimension_has_patterns_as_well(kind):
     def twice(tensors, steps=contextlib.nullcontext()):  # noqa: B008 - it can be entered again

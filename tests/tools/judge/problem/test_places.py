@@ -13,6 +13,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.places import at_home, places_of
 
 
+@pytest.mark.long
 def test_the_problems_folder_and_those_of_what_it_imports_are_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -28,6 +29,7 @@ def test_the_problems_folder_and_those_of_what_it_imports_are_given(
     assert helper.parent.resolve() in places
 
 
+@pytest.mark.long
 def test_installed_packages_and_the_standard_library_are_not() -> None:
     places = places_of(ProblemSpec(import_name="somewhere"))
     assert Path(torch.__file__).resolve().parent not in places

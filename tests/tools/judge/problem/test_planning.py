@@ -141,6 +141,7 @@ def planned(tmp_path: Path, text: str, limit: int = 4 << 30, level: int = 0):
     return plan(load_problem(ProblemSpec(path=str(path))), "cpu", nullcontext, limit, level=level)
 
 
+@pytest.mark.long
 def test_weights_of_gigabytes_are_never_built_and_inner_sizes_give_way(tmp_path: Path) -> None:
     result = planned(tmp_path, WIDE)
     assert result.inner[32768] < 32768
@@ -150,6 +151,7 @@ def test_weights_of_gigabytes_are_never_built_and_inner_sizes_give_way(tmp_path:
     assert result.whole.linear.weight.device.type == "meta"
 
 
+@pytest.mark.long
 def test_the_smaller_module_takes_the_smaller_inputs(tmp_path: Path) -> None:
     result = planned(tmp_path, WIDE)
     (source,) = result.sources
@@ -159,12 +161,14 @@ def test_the_smaller_module_takes_the_smaller_inputs(tmp_path: Path) -> None:
     assert source.full[0][0].shape == (128, 32768), "the estimate is made at the user's sizes"
 
 
+@pytest.mark.long
 def test_what_was_made_smaller_is_said(tmp_path: Path) -> None:
     (source,) = planned(tmp_path, WIDE).sources
     for fact in ("instead of 32768", "constructor arguments"):
         assert fact in str(source.shrunk)
 
 
+@pytest.mark.long
 def test_spatial_sizes_of_a_volume_give_way_where_rows_do_not_suffice(tmp_path: Path) -> None:
     result = planned(tmp_path, VOLUME)
     (x,), _ = result.sources[0].draw(0)
@@ -172,11 +176,13 @@ def test_spatial_sizes_of_a_volume_give_way_where_rows_do_not_suffice(tmp_path: 
     assert x.numel() < 16 * 3 * 128**3 // 16
 
 
+@pytest.mark.long
 def test_what_need_not_be_smaller_stays(tmp_path: Path) -> None:
     result = planned(tmp_path, GROUPED)
     assert set(result.arguments) == {8192}, "the groups are fewer than the rows, and cost nothing"
 
 
+@pytest.mark.long
 def test_in_a_wide_volume_sizes_go_below_those_that_do_elsewhere(tmp_path: Path) -> None:
     wide = VOLUME.replace("rand(16, 3, 128, 128, 128)", "rand(16, 64, 64, 64, 64)")
     wide = wide.replace("Conv3d(3", "Conv3d(channels")
@@ -186,6 +192,7 @@ def test_in_a_wide_volume_sizes_go_below_those_that_do_elsewhere(tmp_path: Path)
     assert x.shape[0] >= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", range(memory_plan.LEVELS))
 def test_a_layer_that_only_some_sizes_have_is_there_in_what_is_executed(
     tmp_path: Path, level: int
@@ -214,11 +221,13 @@ def test_rows_that_the_module_fixes_end_with_words_where_they_are_too_many(
         planned(tmp_path, text)
 
 
+@pytest.mark.long
 def test_a_higher_level_is_never_larger(tmp_path: Path) -> None:
     first, second = (planned(tmp_path, WIDE, level=level) for level in (0, 2))
     assert second.need.total <= first.need.total
 
 
+@pytest.mark.long
 def test_a_module_that_fixes_its_sizes_ends_with_what_it_needs(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"needs .* GB of memory and may have 4.3 GB"):
         planned(tmp_path, FIXED)
@@ -366,6 +375,7 @@ class Counted(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.long
 def test_a_recurrent_layer_is_not_unrolled_to_learn_its_shapes(tmp_path: Path) -> None:
     with Counted() as counted:
         (source,) = planned(tmp_path, RECURRENT).sources
@@ -391,6 +401,7 @@ def test_a_recurrent_layer_at_once_has_the_shapes_of_the_real_one() -> None:
         )
 
 
+@pytest.mark.long
 def test_a_long_recurrence_is_executed_for_fewer_steps_though_its_products_are_small(
     tmp_path: Path,
 ) -> None:
@@ -402,6 +413,7 @@ def test_a_long_recurrence_is_executed_for_fewer_steps_though_its_products_are_s
     assert source.shrunk is None
 
 
+@pytest.mark.long
 def test_the_search_for_sizes_ends_after_so_many_operations_with_the_best_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

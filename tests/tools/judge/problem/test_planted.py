@@ -397,6 +397,7 @@ def test_rows_have_means_sums_and_elements_between_two_numbers():
     assert bool((made == x).all(-1).any())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sign", [1, -1])
 def test_every_draw_has_a_row_whose_mean_lies_in_a_band_of_one_sign(sign):
     for seed in range(40):
@@ -455,6 +456,7 @@ def _in_tf32(values, *, nearest):
     return ((bits + 0x1000 if nearest else bits) & ~0x1FFF).view(torch.float32)
 
 
+@pytest.mark.long
 def test_products_in_tf32_are_as_near_as_another_s_products_in_tf32():
     weights = torch.randn(6, 16, 16, generator=seeded()) / 4
 

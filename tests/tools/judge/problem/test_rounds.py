@@ -55,6 +55,7 @@ def test_no_more_than_the_next_round_is_made_ahead() -> None:
     assert [len(item.trials) for item in rounds] == [2, 1]
 
 
+@pytest.mark.long
 def test_large_calls_are_not_made_ahead() -> None:
     made: list[str] = []
     rounds = Rounds(pieces(made, (3,), bytes_each=MADE_AHEAD_BYTES))

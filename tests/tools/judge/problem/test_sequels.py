@@ -13,6 +13,8 @@ from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
 from kernelagent.tools.judge.problem.trials.trials import rounds
 
+pytestmark = pytest.mark.long
+
 X, INDEX = "arguments[0][0]", "arguments[0][1]"
 
 

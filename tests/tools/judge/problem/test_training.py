@@ -41,6 +41,7 @@ def verdict(judge: Judge, source: str) -> Evaluation:
     return judge.evaluate(source, "verdict", lambda stage: None)
 
 
+@pytest.mark.long
 def test_kernels_for_forward_and_backward_are_accepted_with_their_gradients(judge: Judge) -> None:
     result = verdict(judge, HONEST)
     assert result.accepted, result.reason
@@ -58,6 +59,7 @@ def probed(judge: Judge, source: str) -> tuple[Probed, str]:
     return result.probed, answer_text(result, judge.device)
 
 
+@pytest.mark.long
 def test_a_probe_compares_every_gradient_of_one_backward(judge: Judge) -> None:
     result, text = probed(judge, HONEST)
     assert result.fault is None
@@ -69,6 +71,7 @@ def test_a_probe_compares_every_gradient_of_one_backward(judge: Judge) -> None:
     assert "Launched: relu_affine, relu_affine_backward." in text
 
 
+@pytest.mark.long
 def test_a_probe_names_the_gradient_that_is_wrong_or_missing(judge: Judge) -> None:
     wrong, text = probed(judge, HONEST.replace("return dx, dw, db\n", "return dx, dw, 2 * db\n"))
     assert wrong.fault is not None

@@ -14,6 +14,8 @@ from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE
 from kernelagent.tools.judge.problem.trials.trials import PLAN_AT_THE_END, rounds
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """\
 import torch
 from torch import nn

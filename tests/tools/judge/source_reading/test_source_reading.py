@@ -136,6 +136,7 @@ def test_every_floating_type_of_the_table_may_be_named_and_written_out(row):
     assert read(module(body, top=kernel)) == ()
 
 
+@pytest.mark.long
 def test_nothing_is_said_of_the_twins_and_of_nearly_all_idioms_of_real_projects():
     twins = [fixture for fixtures in whitebox_text.TWINS.values() for fixture in fixtures]
     assert [fixture.name for fixture in twins if read(fixture.source)] == []
@@ -283,6 +284,7 @@ STARTS = {
 }
 
 
+@pytest.mark.long
 @given(
     st.sampled_from(sorted(STARTS)),
     st.lists(st.sampled_from(sorted(ROUTES)), max_size=4),
@@ -320,11 +322,13 @@ def test_following_names_ends_after_many_steps():
         names.paths(ast.Name("a", ast.Load()), names.scopes[tree])
 
 
+@pytest.mark.long
 def test_a_long_text_may_take_more_steps_and_a_very_long_one_no_more_than_that():
     short, long, longer = (collect(ast.parse("a = b\n" * n)).most_steps for n in (9, 3_000, 90_000))
     assert 300_000 == short < long < longer == 1_500_000
 
 
+@pytest.mark.long
 def test_names_for_names_for_names_are_followed_at_once():
     doubled = "".join(f"a{i} = a{i - 1} or a{i - 1}\n" for i in range(1, 60))
     assert codes(module("a59.x()", top="import time\na0 = time\n" + doubled)) != set()

@@ -16,6 +16,8 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing.clock import BaselineTimed, Side, prepare_sides
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """
 from pathlib import Path
 

@@ -27,6 +27,8 @@ from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """
 import torch
 from torch import nn
@@ -123,7 +125,6 @@ def measured(
     return measure(context, start, running, certificate=certificate, attempts=1)
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("a_shared_cpu")
 def test_the_module_itself_is_as_fast_as_itself(context: JudgeContext, tmp_path: Path) -> None:
     result = measured(context, HONEST, tmp_path)
@@ -138,7 +139,6 @@ def test_the_module_itself_is_as_fast_as_itself(context: JudgeContext, tmp_path:
     assert result.timing.device_us < 4 * result.timing.candidate_us
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("a_shared_cpu")
 def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
     context: JudgeContext, tmp_path: Path
@@ -186,7 +186,6 @@ def test_answers_of_the_chain_are_judged(context: JudgeContext, tmp_path: Path) 
     assert refused.value.reason.code == "wrong_output"
 
 
-@pytest.mark.long
 def test_answers_from_memory_are_seen_by_the_chain(context: JudgeContext, tmp_path: Path) -> None:
     with pytest.raises(Rejected) as refused:
         measured(context, REMEMBERING, tmp_path)

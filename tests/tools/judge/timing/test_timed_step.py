@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from kernelagent.tools.calls.backwards import APART
@@ -48,6 +49,7 @@ def test_each_call_of_a_chain_depends_on_the_gradients_before_it() -> None:
         assert state == digests[at]
 
 
+@pytest.mark.long
 def test_what_torch_compile_made_of_a_module_is_timed_with_its_parameters() -> None:
     module, asked, sets = torch.nn.Linear(8, 3), step(), draws()
     compiled = torch.compile(module, backend="aot_eager")

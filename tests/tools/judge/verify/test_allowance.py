@@ -76,6 +76,7 @@ def test_a_turn_has_a_part_of_the_time() -> None:
     assert (turn.sample, verdict.sample) == (True, False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sample", "told"),
     [

@@ -17,6 +17,8 @@ from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.dropin.emitted import CERTIFICATE
 
+pytestmark = pytest.mark.long
+
 PROBLEM = """
 import torch
 from torch import nn
@@ -190,7 +192,6 @@ def test_a_live_module_is_put_together_again_where_the_file_is_tried(
         judge.close()
 
 
-@pytest.mark.long
 def test_one_for_inputs_that_are_executed_smaller_is_tried_as_well(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:
@@ -229,7 +230,6 @@ def test_a_file_whose_kernels_never_run_is_told(tmp_path: Path, fork_server: For
     assert "your own forward answers input set default (alignment" in told
 
 
-@pytest.mark.long
 def test_what_a_backward_saved_stays_where_a_buffer_is_bound_anew(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:
@@ -246,7 +246,6 @@ def test_what_a_call_leaves_in_an_attribute_reaches_the_users_module(
     assert tried == verdict
 
 
-@pytest.mark.long
 def test_what_the_users_module_puts_into_the_import_system_is_not_the_candidates_doing(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:

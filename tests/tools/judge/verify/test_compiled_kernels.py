@@ -39,6 +39,7 @@ def kernels(tmp_path):
     return CompiledKernels(tmp_path / "kept")
 
 
+@pytest.mark.long
 def test_the_next_executor_of_a_candidate_compiles_nothing_again(tmp_path, kernels):
     first, second, other = (tmp_path / name for name in ("first", "second", "other"))
     with compiling_in(first) as hits:

@@ -116,6 +116,7 @@ def test_tensors_of_two_forms_stay_two_and_so_do_those_that_are_written_to(tmp_p
     assert one_for_two(writes, trial_on(writes, torch.randn(4, 8), torch.randn(4, 8))) is None
 
 
+@pytest.mark.long
 def test_other_steps_in_16_bits_are_as_right_with_one_tensor_as_with_two(tmp_path):
     oracle = reference(tmp_path, "x, y", "(x * 8 + y.tanh() * 8 - x * 7).softmax(-1) @ x + y")
     drawn = torch.Generator().manual_seed(0)

@@ -8,6 +8,7 @@ from benchmarks.gate_cases import OPERATIONS
 from benchmarks.gate_table import rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "operation",
     [

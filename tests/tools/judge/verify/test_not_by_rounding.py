@@ -88,6 +88,7 @@ def test_tiles_are_looked_at_on_natural_inputs_alone() -> None:
     assert told(right * in_tiles(64, 512, 8, 64, 0.005), right, natural=False).passed
 
 
+@pytest.mark.long
 @given(
     st.sampled_from([(64, 512), (200, 40), (1024, 64)]),
     st.integers(0, 10_000),
@@ -105,6 +106,7 @@ def test_values_that_rows_and_columns_share_may_be_rounded(shape, seed: int, wha
     assert shared_by_tiles(made.to(HALF), right.to(HALF), right) is None
 
 
+@pytest.mark.long
 @given(st.integers(0, 10_000))
 def test_the_rounded_scale_of_each_group_of_channels_refuses_nobody(seed: int) -> None:
     """As a group norm may keep it."""
@@ -114,6 +116,7 @@ def test_the_rounded_scale_of_each_group_of_channels_refuses_nobody(seed: int) -
     assert found is None or found.by_one_value
 
 
+@pytest.mark.long
 @given(st.integers(0, 10_000), st.integers(1, 12))
 def test_sums_that_nearly_cancel_have_no_tiles(seed: int, columns: int) -> None:
     terms = drawn(24, 64, 128, seed=seed)

@@ -12,6 +12,8 @@ from kernelagent.domain.evaluation import Evaluation
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.judges import verdict_on
 
+pytestmark = pytest.mark.long
+
 
 class Decaying(nn.Module):
     """Keeps a state as large as its input, and one that is smaller."""
@@ -97,7 +99,6 @@ def told(verdict: Evaluation, code: str) -> str:
     return message
 
 
-@pytest.mark.long
 def test_state_that_would_fit_an_input_is_told_not_to_have_been_given(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:
@@ -159,7 +160,6 @@ class ModelNew(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_what_a_call_before_left_in_its_last_bits_may_stay_as_it_is(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 
 from kernelagent.domain.problem import ProblemSpec
@@ -19,6 +20,8 @@ from kernelagent.tools.judge.verify.process.candidate_process import CandidatePr
 from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.sandbox.spawn import ForkServer
+
+pytestmark = pytest.mark.long
 
 MODULE = """
 import torch

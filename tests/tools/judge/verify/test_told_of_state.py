@@ -10,8 +10,9 @@ from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+pytestmark = pytest.mark.long
 
-@pytest.mark.long
+
 def test_of_a_right_module_with_state_no_difference_is_told(fork_server: ForkServer) -> None:
     problem = ProblemSpec(path=str(problem_path("k_lost_state")))
     judge = Judge(JudgeSettings(problem, device="virtual"), fork_server)

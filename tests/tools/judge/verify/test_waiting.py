@@ -14,6 +14,8 @@ from kernelagent.tools.judge.verify.process.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+pytestmark = pytest.mark.long
+
 SLOW_S = 0.5
 CANDIDATE = f"""
 import time
@@ -104,7 +106,6 @@ def test_a_candidate_that_fails_meanwhile_fails_with_its_own_error(
         process.call(((torch.ones(0),), {}), meanwhile=lambda: bool(torch.randn(1 << 16).numel()))
 
 
-@pytest.mark.long
 def test_a_forward_of_many_launches_is_waited_for_as_long_as_it_launches(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:

@@ -20,6 +20,8 @@ from kernelagent.tools.judge.whole_model.submodules import Whole
 from kernelagent.tools.judge.whole_model.whole import verify_whole
 from tests.tools.judge.whole_model.envelopes import taken
 
+pytestmark = pytest.mark.long
+
 transformers = pytest.importorskip("transformers")
 NORM = """\
 import torch
@@ -98,7 +100,6 @@ def settings(folder: Path, model: nn.Module, inputs: object) -> JudgeSettings:
     return JudgeSettings(spec, device="virtual")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "path", "given", "more"),
     [
@@ -157,7 +158,6 @@ class Keeping(nn.Module):
         return self.head(x), Kept(normed)
 
 
-@pytest.mark.long
 def test_only_what_cannot_be_compared_in_an_object_is_left_out_and_named(tmp_path: Path) -> None:
     asked = settings(tmp_path, Keeping(), (torch.randn(4, 64),))
     right = verify_whole(asked, ["norm"], NORM, None, taken([4, 64]))
@@ -172,7 +172,6 @@ def test_only_what_cannot_be_compared_in_an_object_is_left_out_and_named(tmp_pat
     assert wrong.why.startswith("wrong_output: output[1]['states'][0] is wrong")
 
 
-@pytest.mark.long
 def test_a_candidate_that_fails_in_the_whole_model_is_refused_for_it(tmp_path: Path) -> None:
     asked = settings(tmp_path, Keeping(), (torch.randn(4, 64),))
     failing = NORM.replace("y = torch.empty_like(x)", "raise ValueError('no such rows')")
@@ -181,7 +180,6 @@ def test_a_candidate_that_fails_in_the_whole_model_is_refused_for_it(tmp_path: P
     assert "no such rows" in wrong.why
 
 
-@pytest.mark.long
 def test_inputs_without_another_of_their_kind_are_not_called_fresh(tmp_path: Path) -> None:
     asked = settings(tmp_path, llama(), {"input_ids": torch.full((2, 12), 7)})
     right = verify_whole(asked, ["model.norm"], NORM, None, taken([2, 12, 64], "float16"))
@@ -214,7 +212,6 @@ def test_a_part_with_a_cache_is_refused_with_what_to_take_instead(tmp_path: Path
     assert without.capture("model.layers.0.self_attn", tmp_path / "part")
 
 
-@pytest.mark.long
 def test_a_given_cache_is_the_same_in_every_run(tmp_path: Path) -> None:
     model = llama()
     with torch.no_grad():

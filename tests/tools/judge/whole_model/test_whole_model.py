@@ -65,6 +65,7 @@ def whole() -> Whole:
     return Whole.open(SETTINGS)
 
 
+@pytest.mark.long
 def test_a_scan_ranks_parts_by_what_they_could_give(whole: Whole) -> None:
     result = scan(whole)
     rows = {row.path: row for row in result.rows}
@@ -83,6 +84,7 @@ def test_a_scan_ranks_parts_by_what_they_could_give(whole: Whole) -> None:
     assert not any("never called" in note for note in result.notes)
 
 
+@pytest.mark.long
 def test_a_scan_folds_like_parts_and_ends_with_the_command_to_type(whole: Whole) -> None:
     result = scan(whole)
     long = replace(result.rows[0], path="a.path.that.is.longer.than.all.the.others", alike=())
@@ -174,6 +176,7 @@ def test_a_part_that_was_gone_on_with_names_the_parts_like_it(tmp_path: Path) ->
     assert "blocks.1.norm" in done.alike
 
 
+@pytest.mark.long
 def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> None:
     result = scan(whole)
     taken: list[ScanRow] = []
@@ -186,6 +189,7 @@ def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> No
     assert chosen == [("blocks.0", "blocks.1"), ("norm",), ("head",)]
 
 
+@pytest.mark.long
 def test_a_part_that_nobody_can_write_leaves_its_place_to_what_is_inside_it(whole: Whole) -> None:
     result = scan(whole)
     rows = {row.path: row for row in result.rows}
@@ -198,6 +202,7 @@ def test_a_part_that_nobody_can_write_leaves_its_place_to_what_is_inside_it(whol
     assert following(result, list(result.rows)) is None
 
 
+@pytest.mark.long
 def test_a_captured_part_is_the_part_with_its_weights_and_inputs(
     whole: Whole, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def asked(judge: Judge, tool: str, **arguments: object) -> tuple[ToolResult, str
     return result, answer_text(result, judge.device)
 
 
+@pytest.mark.long
 def test_probe_says_how_near_a_right_candidate_comes(judge: Judge) -> None:
     result, text = asked(judge, "probe", code=RIGHT)
     assert result.probed is not None
@@ -46,6 +47,7 @@ def test_probe_says_how_near_a_right_candidate_comes(judge: Judge) -> None:
     assert "Launched: layer_norm_gelu." in text
 
 
+@pytest.mark.long
 def test_probe_says_where_a_wrong_candidate_differs_and_by_how_much(judge: Judge) -> None:
     wrong = RIGHT.replace("0.7071", "0.7", 1)
     assert wrong != RIGHT
@@ -58,6 +60,7 @@ def test_probe_says_where_a_wrong_candidate_differs_and_by_how_much(judge: Judge
     assert "allowed" in text
 
 
+@pytest.mark.long
 def test_probe_of_what_does_not_come_so_far_says_why(judge: Judge) -> None:
     _, broken = asked(judge, "probe", code="def (")
     assert "(syntax_error): line 1" in broken
@@ -67,6 +70,7 @@ def test_probe_of_what_does_not_come_so_far_says_why(judge: Judge) -> None:
     assert other == "Not answered: there is no input set 'large'; there is default."
 
 
+@pytest.mark.long
 def test_probe_leaves_the_judge_as_it_was(judge: Judge) -> None:
     before = dict(judge.context.oracle.weights)
     asked(judge, "probe", code=RIGHT)
@@ -88,6 +92,7 @@ def test_reference_tells_what_a_submodule_puts_out(judge: Judge) -> None:
     assert none == "Not answered: the module has no submodule 'nrm'; there is norm."
 
 
+@pytest.mark.long
 def test_machine_code_is_told_by_source_line(judge: Judge) -> None:
     store = next(n for n, text in enumerate(RIGHT.splitlines(), 1) if "tl.store(" in text)
     for form, word in (("sass", "STG"), ("ptx", "st.global")):
@@ -100,6 +105,7 @@ def test_machine_code_is_told_by_source_line(judge: Judge) -> None:
         assert f"Line {store}, marked with >:" in text
 
 
+@pytest.mark.long
 def test_machine_code_of_what_is_not_there_is_said_so(judge: Judge) -> None:
     assert asked(judge, "asm", code=RIGHT, kernel="other")[1] == (
         "No kernel `other` is launched; there is layer_norm_gelu."
@@ -109,6 +115,7 @@ def test_machine_code_of_what_is_not_there_is_said_so(judge: Judge) -> None:
     assert "(compile_error)" in asked(judge, "asm", code=RIGHT.replace("tl.store", "tl.stor"))[1]
 
 
+@pytest.mark.long
 def test_configurations_of_one_source_are_ranked_by_estimate(judge: Judge) -> None:
     axes = {"num_warps": [1, 4], "num_stages": [2]}
     result, text = asked(judge, "sweep", code=RIGHT, axes=axes)

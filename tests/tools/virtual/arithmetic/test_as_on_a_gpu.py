@@ -336,6 +336,7 @@ def test_numpy_reads_tensors_of_the_host_alone(read):
         assert read(x.cpu()).sum() == 4.0
 
 
+@pytest.mark.long
 def test_memory_that_is_used_again_lies_where_its_new_tensor_says():
     x = torch.ones(4)
     with pretending_cuda("sm_90"), HOST_TENSORS.watching():

@@ -34,6 +34,7 @@ def compiled(kernel, blocks, **options):
     return compile_kernel(kernel, SIGNATURE, {(2,): 512}, {}, options, target)
 
 
+@pytest.mark.long
 def test_a_gather_in_a_cluster_of_blocks_is_refused_because_its_code_never_leaves_a_block():
     with pytest.raises(CompileFailure, match="use num_ctas=1") as refused:
         compiled(turned, 2)
@@ -66,6 +67,7 @@ def copies_rows(x_ptr, o_ptr, stride, M: tl.constexpr, N: tl.constexpr):
     tl.store(to, tl.load(at))
 
 
+@pytest.mark.long
 def test_a_hint_that_is_false_for_one_axis_is_left_out_for_that_axis_alone(tmp_path):
     # Of the rows it says what no column but the first fulfils; of the columns it makes loads wide.
     signature = {

@@ -6,8 +6,9 @@ import torch
 from benchmarks import calibrate
 from benchmarks.cost_cases import OPERATIONS
 
+pytestmark = pytest.mark.long
 
-@pytest.mark.long
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
 def test_without_a_gpu_the_table_says_that_nothing_was_measured(tmp_path, capsys):
     out = tmp_path / "table.md"

@@ -47,6 +47,7 @@ def without_chains(item: Counted) -> float:
     return estimate_launch(free, item.machine, H200).us
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("runs", [interpreter, together])
 def test_atomics_whose_values_are_used_make_a_trip_to_l2_each(runs):
     """400 trips of 200 clocks at 1.98 GHz: 40 us."""
@@ -54,12 +55,14 @@ def test_atomics_whose_values_are_used_make_a_trip_to_l2_each(runs):
     assert item.estimate.us > 200 * _STEPS * _US > 5 * (without_chains(item) - H200.launch_us)
 
 
+@pytest.mark.long
 def test_atomics_whose_values_nobody_needs_are_not_waited_for():
     item = counted(kernels.count_by_atomics, steps=_STEPS)
     assert item.traffic.longest_chain_clocks < 100
     assert item.estimate.us < H200.launch_us + 5
 
 
+@pytest.mark.long
 def test_atomics_of_many_warps_to_one_place_queue_there():
     """100 turns of 4 programs with 1024 lanes: 32 warps each, 12800 atomics on one address."""
     item = counted(kernels.same_place_for_all_lanes, steps=100, BLOCK=1024)
@@ -68,6 +71,7 @@ def test_atomics_of_many_warps_to_one_place_queue_there():
     assert few.traffic.hottest_atomics == 4 * 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernel", [kernels.chase_beside_a_copy, kernels.rows_beside_a_copy])
 def test_one_bulk_copy_hides_no_other_wait(kernel):
     """Without the copy each of 400 turns waits for memory: 0.7 us, and 200 clocks at the very least."""
@@ -94,6 +98,7 @@ def test_divisions_that_each_need_the_last_one_take_their_time(runs):
     assert 3 * (without_chains(uncounted) - H200.launch_us) < 60 * _STEPS * _US
 
 
+@pytest.mark.long
 def test_divisions_of_32_bits_are_counted_as_the_instructions_they_are():
     """21 instructions of 4224 programs with 128 lanes, 400 times, at 64 a clock and multiprocessor: 260 us."""
     item = counted(kernels.divide_side_by_side, (16,), steps=_STEPS, BLOCK=128)
@@ -107,6 +112,7 @@ def test_divisions_of_32_bits_are_counted_as_the_instructions_they_are():
     assert estimate_launch(many, item.machine, H200).us > least > 250
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("runs", [interpreter, together])
 def test_the_longest_program_counts_where_programs_differ(runs):
     item = counted(kernels.divide_where_programs_differ, (8,), runs=runs, steps=50, BLOCK=32)
@@ -115,6 +121,7 @@ def test_the_longest_program_counts_where_programs_differ(runs):
     assert mean == pytest.approx(longest * 4.5 / 8, rel=0.05)
 
 
+@pytest.mark.long
 def test_places_computed_by_division_cost_an_honest_kernel_nothing():
     x = torch.zeros(1 << 20)
     plain, dividing = (
@@ -125,6 +132,7 @@ def test_places_computed_by_division_cost_an_honest_kernel_nothing():
     assert dividing.us == pytest.approx(plain.us, rel=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", [False, True])
 def test_an_honest_product_by_bulk_copies_waits_for_no_chain(split):
     a, b = (
@@ -140,6 +148,7 @@ def test_an_honest_product_by_bulk_copies_waits_for_no_chain(split):
     assert estimate.us == pytest.approx(without_chains(item), rel=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("runs", [interpreter, together])
 def test_one_heavy_program_among_idle_ones_is_waited_for(runs):
     """400 turns of one load, eight of them unrolled at most: 50 trips to memory, each of 0.7 us."""
@@ -152,6 +161,7 @@ def test_one_heavy_program_among_idle_ones_is_waited_for(runs):
     assert estimate_launch(uncounted, item.machine, H200).us < item.estimate.us / 2
 
 
+@pytest.mark.long
 def test_conversions_to_integers_and_back_take_the_special_units():
     """To or from 64 bits 16 a clock and multiprocessor, as special functions; of 32 bits four times as many."""
     x = torch.ones(1 << 16)
@@ -165,6 +175,7 @@ def test_conversions_to_integers_and_back_take_the_special_units():
     assert slots == {"int64": both_ways, "int32": both_ways // 4, "bf16": 0}
 
 
+@pytest.mark.long
 def test_sines_and_quotients_take_longer_than_products():
     """Of 16 special functions a clock and multiprocessor: a sine takes the time of four, a quotient of one."""
     x = torch.ones(1 << 16)

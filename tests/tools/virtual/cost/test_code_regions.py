@@ -42,6 +42,7 @@ def launched(kernel, runs, programs=(2,), block=512, **others) -> Counted:
     return launcher.counted[0]
 
 
+@pytest.mark.long
 @both_ways
 def test_a_change_of_layout_costs_shared_memory_and_two_waits(runs):
     """512 floats go in and out at 128 bytes a clock: 32 clocks a turn and program."""
@@ -74,6 +75,7 @@ def test_numbers_that_each_lane_has_alone_are_counted_once(runs):
     assert item.issued_special == item.special_operations == 2 * 512 * _TURNS
 
 
+@pytest.mark.long
 @both_ways
 def test_lanes_that_want_one_bank_wait_for_each_other(runs):
     clocks = {
@@ -92,6 +94,7 @@ def test_conflicts_are_those_of_the_kindest_way_to_spread_the_lanes():
     assert clocks(32) >= 16 * 3
 
 
+@pytest.mark.long
 @both_ways
 def test_loads_that_never_run_do_not_hide_those_that_do(runs):
     alone, diluted = (
@@ -109,6 +112,7 @@ def test_a_way_through_memory_and_back_takes_as_long_as_a_trip_to_it(runs):
     assert item.longest_chain_clocks >= 200 * _TURNS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernel", [kernels.locked, kernels.in_line_by_stores])
 def test_programs_that_wait_for_each_other_run_one_after_another(kernel):
     """Each takes a trip to memory to see that it may go on, and one for its own loads."""
@@ -118,6 +122,7 @@ def test_programs_that_wait_for_each_other_run_one_after_another(kernel):
     assert item.estimate.us > H200.launch_us + 1e6 * 29 * 400 / H200.clock_hz - H200.program_us
 
 
+@pytest.mark.long
 def test_programs_that_count_themselves_do_not_wait():
     flag = torch.zeros(1, dtype=torch.int32)
     item = launched(kernels.counted, together, programs=(30,), block=128, flag=flag)

@@ -65,6 +65,7 @@ COMPARED = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("operation", "better", "worse"), COMPARED)
 def test_the_better_variant_is_estimated_clearly_faster(
     operation: Operation, better: str, worse: str
@@ -76,6 +77,7 @@ def test_the_better_variant_is_estimated_clearly_faster(
         assert _CLEARLY * result[better].us < result[worse].us
 
 
+@pytest.mark.long
 def test_one_fused_kernel_costs_what_the_same_torch_operation_costs():
     """softmax is one kernel in eager as well; how far it stays behind is within both intervals."""
     operation = next(op for op in OPERATIONS if op.name.startswith("softmax"))
@@ -93,6 +95,7 @@ def counted(kernel, grid, most, num_warps=4, **arguments) -> CountingLauncher:
     return launcher
 
 
+@pytest.mark.long
 def test_small_problems_are_bound_by_the_launch():
     x, y, out = (torch.zeros(256, 256) for _ in range(3))
     launcher = counted(add_relu, (64,), None, x=x, y=y, out=out, n=x.numel(), BLOCK=1024)
@@ -100,6 +103,7 @@ def test_small_problems_are_bound_by_the_launch():
     assert launcher.counted[0].estimate.us < 5
 
 
+@pytest.mark.long
 def test_a_kernel_that_runs_counts_its_bytes_exactly():
     x, y, out = (torch.randn(100_000) for _ in range(3))
     launcher = counted(add_relu, (98,), None, x=x, y=y, out=out, n=100_000, BLOCK=1024)
@@ -119,6 +123,7 @@ def sampled_and_whole(kernel, grid, **arguments):
     return part, whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["rows", "columns"])
 def test_a_sample_predicts_the_whole_grid(kind: str):
     x, y, out = (torch.randn(512, 1024) for _ in range(3))
@@ -132,6 +137,7 @@ def test_a_sample_predicts_the_whole_grid(kind: str):
     assert part.traffic.load_sector_bytes == pytest.approx(whole.traffic.load_sector_bytes)
 
 
+@pytest.mark.long
 def test_two_runs_give_identical_numbers():
     x, out = torch.randn(64, 256), torch.empty(64, 256)
     arguments = {"x": x, "out": out, "columns": 256, "BLOCK": 256}

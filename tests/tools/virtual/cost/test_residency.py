@@ -124,6 +124,7 @@ def test_a_tensor_of_some_bytes_costs_a_sector_and_not_a_piece():
     assert stream(cache, [tiny]) == [32]
 
 
+@pytest.mark.long
 def test_a_small_working_set_touched_forever_keeps_a_short_queue():
     cache = cache_of(64)
     for turn in range(50_000):

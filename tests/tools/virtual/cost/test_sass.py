@@ -51,6 +51,7 @@ def add_facts(divisible: bool, dtype: str = "fp32") -> MachineFacts:
     return facts(made, "sm_90")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("target", "family"),
     [("sm_80", "mma.sync"), ("sm_90", "wgmma"), ("sm_100", "tcgen05"), ("sm_120", "mma.sync")],
@@ -63,10 +64,12 @@ def test_each_target_uses_its_own_tensor_cores(target: str, family: str):
     assert result.barriers > 0
 
 
+@pytest.mark.long
 def test_tiles_too_small_for_wgmma_fall_back_to_an_older_family():
     assert matmul_facts("sm_90", 32, 32, 32, 4).tensor_core == "mma.sync"
 
 
+@pytest.mark.long
 def test_an_accumulator_too_large_for_the_registers_spills_inside_the_loop():
     result = matmul_facts("sm_90", 256, 256, 64, 4)
     assert result.spills > 100
@@ -74,6 +77,7 @@ def test_an_accumulator_too_large_for_the_registers_spills_inside_the_loop():
     assert result.stack_bytes > 0
 
 
+@pytest.mark.long
 def test_aligned_neighbours_load_and_store_sixteen_bytes_a_thread():
     result = add_facts(divisible=True)
     assert set(result.load_widths) == set(result.store_widths) == {"128"}
@@ -81,11 +85,13 @@ def test_aligned_neighbours_load_and_store_sixteen_bytes_a_thread():
     assert result.spills == result.looped_spills == result.stack_bytes == 0
 
 
+@pytest.mark.long
 def test_unknown_alignment_loads_one_element_at_a_time():
     assert set(add_facts(divisible=False).load_widths) == {"32"}
     assert set(add_facts(divisible=False, dtype="bf16").load_widths) == {"16"}
 
 
+@pytest.mark.long
 def test_special_functions_and_atomics_are_counted():
     signature = dict.fromkeys(("x", "out", "count"), "*fp32") | {"n": "i32"}
     result = facts(compiled(scatter_exponentials, signature, {"BLOCK": 512}, "sm_90"), "sm_90")
@@ -94,6 +100,7 @@ def test_special_functions_and_atomics_are_counted():
     assert result.instructions > result.special_functions + result.atomics
 
 
+@pytest.mark.long
 def test_equal_code_is_disassembled_once(monkeypatch: pytest.MonkeyPatch):
     made = compiled(
         add, dict.fromkeys(("x", "y", "out"), "*fp16") | {"n": "i32"}, {"BLOCK": 128}, "sm_90"

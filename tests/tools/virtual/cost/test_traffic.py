@@ -135,6 +135,7 @@ def test_a_cleared_counter_starts_cold():
     assert streaming(counter, _MIB) == cold
 
 
+@pytest.mark.long
 def test_what_is_larger_than_l2_comes_from_dram_again():
     counter = TrafficCounter("sm_80")
     size = 2 * ceilings_for("sm_80").l2_bytes

@@ -46,11 +46,13 @@ def trips(item: Counted) -> float:
     return waiting_clocks(item.traffic, item.machine)[1] / DRAM_CLOCKS
 
 
+@pytest.mark.long
 @both_ways
 def test_a_loop_that_stores_before_it_loads_again_makes_a_trip_in_every_round(runs):
     assert trips(counted(kernels.stores_before_it_loads, runs)) == _ROWS
 
 
+@pytest.mark.long
 def test_so_does_one_that_python_unrolled():
     assert trips(counted(kernels.stores_before_it_loads_unrolled)) == _ROWS
 
@@ -60,6 +62,7 @@ def test_a_loop_that_stores_at_its_end_loads_as_far_ahead_as_ptxas_unrolled_it(r
     assert trips(counted(kernels.stores_at_the_end, runs)) <= _ROWS / 4
 
 
+@pytest.mark.long
 def test_one_load_is_one_trip_which_every_launch_has():
     item = counted(kernels.loads_once)
     assert trips(item) == 1
@@ -67,6 +70,7 @@ def test_one_load_is_one_trip_which_every_launch_has():
     assert item.estimate == estimate_launch(item.traffic, free, H200)
 
 
+@pytest.mark.long
 def test_a_wide_load_outside_does_not_make_a_loop_wait_less():
     """Four narrow loads are waited for together, however many bytes stand beside them."""
     item = counted(kernels.narrow_rounds_beside_a_wide_load)
@@ -75,6 +79,7 @@ def test_a_wide_load_outside_does_not_make_a_loop_wait_less():
     assert trips(item) == pytest.approx(trips(plain), rel=0.5)
 
 
+@pytest.mark.long
 def test_threads_that_ask_for_the_same_do_not_wait_less():
     few, many = (counted(kernels.stores_before_it_loads, warps=warps, block=32) for warps in (1, 4))
     assert trips(few) == trips(many) == _ROWS
@@ -110,6 +115,7 @@ def test_sums_over_warps_take_shuffles_and_trips_through_shared_memory(runs, ker
     assert clocks >= _ROWS * 200
 
 
+@pytest.mark.long
 @both_ways
 def test_sums_within_a_warp_pass_no_barrier(runs):
     traffic = counted(kernels.sums_in_turn, runs, warps=1, block=32).traffic
@@ -138,6 +144,7 @@ def test_lanes_of_a_warp_that_update_one_place_are_served_one_by_one(runs):
     assert item.estimate.parts_us["atomics"] == pytest.approx(0.512)
 
 
+@pytest.mark.long
 def test_integers_that_all_lanes_add_to_one_place_are_one_atomic_of_a_warp():
     item = counted(
         kernels.counts_all,
@@ -153,6 +160,7 @@ def test_integers_that_all_lanes_add_to_one_place_are_one_atomic_of_a_warp():
     assert item.estimate.parts_us["atomics"] == pytest.approx(0.128)
 
 
+@pytest.mark.long
 def test_floats_that_all_lanes_add_to_one_place_are_not():
     item = counted(
         kernels.counts_all, together, 4, 4, 1024, x=torch.ones(4096), out=torch.zeros(1), rows=None
@@ -170,6 +178,7 @@ def test_which_lanes_are_on_is_counted_by_line(runs):
     assert traffic.share_on.keys() == traffic.asked_bytes.keys()
 
 
+@pytest.mark.long
 @both_ways
 def test_what_a_program_loads_again_is_taken_for_held_by_l1(runs):
     item = counted(kernels.reads_twice, runs, programs=2)

@@ -56,6 +56,7 @@ def test_sines_of_large_numbers_take_longer(runs):
     assert counted(kernels.sines, runs, turns=3).traffic.special_slots > 10 * small
 
 
+@pytest.mark.long
 @both_ways
 def test_integers_in_fewer_lanes_than_threads_are_repeated_by_all_threads(runs):
     few = counted(kernels.repeated, runs, block=16).traffic.int_operations
@@ -68,6 +69,7 @@ def test_an_integer_of_64_bits_is_two_instructions(runs):
     assert item - less >= 2 * 2 * 256 * _TURNS
 
 
+@pytest.mark.long
 @both_ways
 def test_the_arithmetic_of_one_program_among_idle_ones_is_waited_for(runs):
     """2048 lanes are 16 for each of 128 threads, so that a turn is 16 multiply-adds one after another."""
@@ -77,6 +79,7 @@ def test_the_arithmetic_of_one_program_among_idle_ones_is_waited_for(runs):
     assert item.estimate.us > H200.launch_us + 0.99e6 * 16 * turns / H200.clock_hz
 
 
+@pytest.mark.long
 def test_the_table_of_functions_is_what_their_machine_code_says(tmp_path):
     wanted = "__nv_lgammaf"
     function = next(one for one in functions() if one.symbol == wanted)

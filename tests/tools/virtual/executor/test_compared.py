@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.tools.virtual.virtual_process import run
+
+pytestmark = pytest.mark.long
 
 SOURCE = """
 import torch, triton

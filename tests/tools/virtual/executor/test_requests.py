@@ -77,6 +77,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(st.sampled_from(sorted(request())), JSON)
 def test_no_request_raises_anything_else(key, value):
     with contextlib.suppress(Forged):
@@ -136,6 +137,7 @@ def test_a_claimed_size_needs_no_addresses_either():
     assert done.stdout == "closed\n"
 
 
+@pytest.mark.long
 def test_folders_nested_beyond_any_recursion_are_swept(tmp_path):
     top = tmp_path / "top"
     top.mkdir()

@@ -142,6 +142,7 @@ def test_which_elements_are_beside_each_other_in_a_pack_is_drawn(interpret):
     assert outs[0].tolist() != outs[1].tolist()
 
 
+@pytest.mark.long
 def test_a_function_of_more_ways_than_are_followed_is_refused_in_words(interpret):
     with pytest.raises(Exception, match="more than 256 ways"):
         interpret(own_numbers, (1,), torch.arange(512, dtype=torch.int32), torch.zeros(512), 512)

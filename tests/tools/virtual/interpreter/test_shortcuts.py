@@ -40,6 +40,7 @@ def outcome(semantic: TritonSemantic, left: list[int], right: list[int]) -> Any:
     return [(str(item.type), item.handle.data.tolist()) for item in sides]
 
 
+@pytest.mark.long
 @given(left=SHAPES, right=SHAPES)
 def test_operands_are_broadcast_as_triton_broadcasts_them(
     left: list[int], right: list[int]

@@ -71,12 +71,14 @@ def empty(dtype: str, size: int = 64) -> str:
     return f"x = torch.empty({size}, dtype=torch.{dtype}, device='cuda')"
 
 
+@pytest.mark.long
 def test_only_what_nobody_wrote_counts_as_unwritten(loads):
     half, kinds = "candidate.fill[(2,)](x, 32, B=16)", ("float32", "int32", "bfloat16", "int8")
     each = [(empty(kind), half, READ.format(n=32), READ.format(n=64)) for kind in kinds]
     assert loads(*sum(each, ())) == [("fill", 0), ("read", 0), ("read", 32)] * len(kinds)
 
 
+@pytest.mark.long
 def test_what_torch_or_the_program_itself_wrote_is_written(loads):
     by_torch = empty("int32"), "x.zero_()", READ.format(n=64)
     some = empty("int32"), "x[8:].zero_()", READ.format(n=64)
@@ -87,6 +89,7 @@ def test_what_torch_or_the_program_itself_wrote_is_written(loads):
     assert found == [("read", 0), ("read", 8), ("both", 0), ("add", 3), ("read", 0)]
 
 
+@pytest.mark.long
 def test_other_ways_to_fresh_memory_are_known_too(loads):
     ways = (
         "x = torch.zeros(3, dtype=torch.int32, device='cuda').new(64)",

@@ -44,6 +44,7 @@ show(sorted(used.remote.take_stored()))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "stored"),
     [

@@ -117,6 +117,7 @@ def in_turns(kernel, count, order, **constants):
     return int(out)
 
 
+@pytest.mark.long
 def test_the_last_program_of_many_comes_late_unless_programs_begin_in_a_drawn_order():
     usual = {in_turns(last_looks, LATE_OF, Order(n), VOLATILE=True) for n in range(4)}
     drawn = {

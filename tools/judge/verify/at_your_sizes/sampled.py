@@ -1,56 +1,38 @@
 """A sample of the candidate's programs on the user's own sizes, with contents: what they store is compared.
 
-Where smaller sizes were executed, a kernel may be right there and wrong at the user's: a grid that is cut
-off, a loop that was one round, a branch for large sizes, offsets beyond 32 bits. A few programs of a grid need
-little time at any size. They tell of a forward that is one launch: what a second one reads, most programs of
-the first would have had to store.
+A few programs of a grid need little time at any size. They tell of a forward that is one launch: what a second
+one reads, most programs of the first would have had to store.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch.utils._pytree import tree_map_only
 
-from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.serialization import from_data
-from kernelagent.tools.judge.bounds.real_work import NEEDS_VALUES
 from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.memory_limit import memory_limit
-from kernelagent.tools.judge.problem.memory_need import need_of
-from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.smaller_sizes import Sizes, inputs_without_contents, on_meta
-from kernelagent.tools.judge.problem.trials.inputs import (
-    InputSource,
-    input_sources,
-    leading_dimension,
-    meta_twin,
-)
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
+from kernelagent.tools.judge.problem.trials.trials import fresh_seed
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.answers import Answer
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
-from kernelagent.tools.virtual.cost.eager import eager_rows
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
-_MOST_OPERATIONS = 4e10
-"""Of the reference's products, which torch computes here in fp32 and in float64: some seconds on two cores."""
-_MOST_BYTES = 1e9
-"""That its operations read and write."""
 _LEAST_STORED = 0.8
 """Share of fresh memory in a result below which stores of all programs cannot reach each element of it."""
 _SAMPLES = 4
@@ -61,113 +43,36 @@ _FAULTS = frozenset({"out_of_bounds", "misaligned", "runtime_error"})
 _IN_A_TURN, _AT_THE_END = 8.0, 32.0
 """Work of the whole call, in seconds of the interpreter's, of which a sample of programs does a part."""
 _PARTS = (1.0, 1 / 4, 1 / 16)
-_LARGER = 4
-"""So many times the rows that were executed must be possible."""
 
 
-@dataclass(frozen=True)
-class _Large:
-    """An input set with contents, as large as it is compared."""
-
-    name: str
-    where: str
-    """In words, at which sizes."""
-    oracle: Oracle
-    arguments: Arguments
-
-
-def compare_at_your_sizes(
+def compared_by_sample(
     context: JudgeContext,
     start: Callable[[], CandidateProcess],
     findings: Findings,
-    step: Callable[[str], AbstractContextManager[Any]],
+    source: InputSource,
     *,
     in_a_turn: bool,
-) -> tuple[Disclosure, ...]:
-    """What was compared, by input set; raises `Rejected` where a program stored what is wrong.
+) -> Disclosure | None:
+    """What was compared; raises `Rejected` where a program stored what is wrong.
 
-    Nothing where it cannot be: on a GPU, of a training step, of several launches, beside operations of torch's, where
-    programs wait for one another, and where the reference takes too long or too much memory at these sizes.
+    None where it cannot be: of several launches, beside operations of torch's, and where the reference takes too
+    long or too much memory at these sizes.
     """
-    smaller = [source for source in context.sources if source.shrunk is not None]
-    if context.device.kind != "virtual" or context.trains or findings.order_matters or not smaller:
-        return ()
-    if context.level:
-        # It took too long at larger sizes already.
-        return ()
-    told = []
-    for source in smaller:
-        with step("your sizes"):
-            given = _large(context, source, _IN_A_TURN if in_a_turn else _AT_THE_END)
-            if given is None:
-                continue
-            try:
-                with start() as process:
-                    compared = _compared(context, process, given, findings)
-            except Rejected as refused:
-                if not beyond_means(refused):
-                    raise
-                # It was verified before; what there is no time for is no fault of its.
-                continue
-        if compared is not None:
-            told.append(Disclosure("sampled_at_your_sizes", compared))
-    return tuple(told[:1])
-
-
-def _large(context: JudgeContext, source: InputSource, share: float) -> _Large | None:
-    """The set as the user has it, or with as many rows as the reference can be asked for; None where that is no more."""
-    problem, hollow = context.whole or context.problem, context.module_at_full_size
-    device, scope = context.judge_device.torch_device, context.judge_device.scope
-    executed = leading_dimension(draw(source, constant=context.problem.constant_inputs)) or 0
-    for part in _PARTS:
-        try:
-            every = input_sources(
-                problem, hollow, device, scope, may_shrink=True, share=part * share
-            )
-            whole = next(one for one in every if one.name == source.name)
-            inputs = inputs_without_contents(problem, scope, _sizes_of(whole))
-            if inputs is None or not _is_affordable(context, inputs[source.name]):
-                continue
-        except (*NEEDS_VALUES, ProblemError):
-            return None
-        rows = leading_dimension(inputs[source.name]) or 0
-        if context.whole is None and rows < _LARGER * executed:
-            return None
-        oracle = context.oracle.beside()
-        if context.whole is not None:
-            oracle = Oracle(context.whole, device, scope)
-        oracle.use_weights(oracle.given_weights)
-        arguments = draw(whole, constant=context.problem.constant_inputs)
-        where = f"input set {source.name!r} at your sizes"
-        if whole.shrunk is not None:
-            where = f"{where}, but {whole.shrunk}"
-        return _Large(source.name, where, oracle, arguments)
-    return None
-
-
-def _sizes_of(source: InputSource) -> Sizes:
-    if source.shrunk is None:
-        return Sizes()
-    return Sizes(leading=(source.shrunk.was, source.shrunk.now))
-
-
-def _is_affordable(context: JudgeContext, inputs: Arguments) -> bool:
-    """Whether the reference has an answer to these inputs in a few seconds, within the memory there is."""
-    module = meta_twin(context.module_at_full_size)
-    with context.judge_device.scope():
-        args, kwargs = on_meta(inputs)
-        rows = eager_rows(module, args, kwargs, context.device.target)
-        need = need_of(module, inputs)
-    bytes_needed = 5 * need.weights + 6 * need.inputs + 10 * need.outputs + 3 * need.working
-    return (
-        sum(row.dot_flops for row in rows) <= _MOST_OPERATIONS
-        and sum(row.loaded_bytes + row.stored_bytes for row in rows) <= _MOST_BYTES
-        and bytes_needed + need.columns <= memory_limit(context.settings)
-    )
+    work = _IN_A_TURN if in_a_turn else _AT_THE_END
+    given = larger_inputs(context, source, [work * part for part in _PARTS])
+    if given is None:
+        return None
+    with start() as process:
+        compared = _compared(context, process, given, given.draw(), findings)
+    return None if compared is None else Disclosure("sampled_at_your_sizes", compared)
 
 
 def _compared(
-    context: JudgeContext, process: CandidateProcess, given: _Large, findings: Findings
+    context: JudgeContext,
+    process: CandidateProcess,
+    given: Larger,
+    arguments: Arguments,
+    findings: Findings,
 ) -> str | None:
     """In words what was compared; None where nothing can be."""
     where = given.where
@@ -175,9 +80,9 @@ def _compared(
     try:
         context.construct_at_full_size(process, given.oracle.module)
         process.use_weights(given.oracle.given_weights)
-        before = _called(process, given, "none")
+        before = _called(process, arguments, "none")
         process.take_launches()
-        torch_rows = process.account(given.arguments, None, contents=True)
+        torch_rows = process.account(arguments, None, contents=True)
         process.take_launches()
     except Rejected:
         # On the host it may need what kernels would have written.
@@ -185,7 +90,7 @@ def _compared(
     if computing(torch_rows):
         return None
     try:
-        after = _called(process, given, "drawn")
+        after = _called(process, arguments, "drawn")
     except Rejected as refused:
         rows = process.take_launches() if not beyond_means(refused) else []
         fault = rows[0].get("fault") if len(rows) == 1 else None
@@ -200,10 +105,11 @@ def _compared(
     facts = from_data(rows[0]["traffic"], TrafficFacts)
     if facts.atomics:
         return None
-    trial = _trial(given)
+    trial = _trial(given, arguments)
     if trial is None or _goes_on(trial):
         return None
-    _all_is_stored(process, given, facts, _fresh_bytes(before.output, trial.expected.output))
+    fresh = _fresh_bytes(before.output, trial.expected.output)
+    _all_is_stored(process, where, arguments, facts, fresh)
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None
@@ -222,16 +128,20 @@ def _compared(
     )
 
 
-def _called(process: CandidateProcess, given: _Large, part: Part) -> Answer:
+def _called(process: CandidateProcess, arguments: Arguments, part: Part) -> Answer:
     how = {"part": part, "seed": fresh_seed()}
     process.command_executor({"kind": "mode", "mode": "execute", **how})
     counted = {"bounds": True, "races": False, "traffic": part == "drawn"}
     process.command_executor({"kind": "observe", **counted})
-    return process.call(given.arguments)
+    return process.call(arguments)
 
 
 def _all_is_stored(
-    process: CandidateProcess, given: _Large, facts: TrafficFacts, needed: int
+    process: CandidateProcess,
+    where: str,
+    arguments: Arguments,
+    facts: TrafficFacts,
+    needed: int,
 ) -> None:
     """Raises `Rejected` where all programs together store less than the fresh memory that is returned."""
     stored = [facts.requested_store_bytes]
@@ -240,12 +150,12 @@ def _all_is_stored(
             mean = sum(stored) // len(stored)
             raise Rejected(
                 "wrong_output",
-                f"{given.where} its programs store some {mean:,} bytes in all, and {needed:,} of what is returned is fresh "
+                f"{where} its programs store some {mean:,} bytes in all, and {needed:,} of what is returned is fresh "
                 f"memory: a part of it is never written; look at the grid, which may be capped",
                 {"at_your_sizes": True},
             )
         process.take_launches()
-        _called(process, given, "drawn")
+        _called(process, arguments, "drawn")
         (row,) = process.launches_with_facts()
         stored.append(from_data(row["traffic"], TrafficFacts).requested_store_bytes)
 
@@ -276,11 +186,11 @@ def _goes_on(trial: Trial) -> bool:
     return bool(expected.written or expected.left or expected.state64)
 
 
-def _trial(given: _Large) -> Trial | None:
+def _trial(given: Larger, arguments: Arguments) -> Trial | None:
     generator = torch.Generator().manual_seed(fresh_seed())
     try:
-        scale = compare.scales_of(given.oracle.in_float64_or_eager(given.arguments))
-        return trial_on(given.oracle, given.name, "natural", given.arguments, scale, generator)
+        scale = compare.scales_of(given.oracle.in_float64_or_eager(arguments))
+        return trial_on(given.oracle, given.name, "natural", arguments, scale, generator)
     except REFUSALS:
         return None
 

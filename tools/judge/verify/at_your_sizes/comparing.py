@@ -1,0 +1,67 @@
+"""What a candidate does at the user's own sizes, where smaller ones were executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.verify.at_your_sizes.sampled import compared_by_sample
+from kernelagent.tools.judge.verify.at_your_sizes.whole import compared_whole
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+
+Start = Callable[[], CandidateProcess]
+
+
+def compare_at_your_sizes(
+    context: JudgeContext,
+    start: Start,
+    findings: Findings,
+    step: Callable[[str], AbstractContextManager[Any]],
+    *,
+    in_a_turn: bool,
+) -> tuple[Disclosure, ...]:
+    """What was compared, in the first input set that could be; raises `Rejected` where an answer is wrong.
+
+    A sample of programs where that tells anything, else one call of all of them. Nothing on a GPU, where the user's
+    sizes are run anyway, where programs wait for one another, and where neither is done in time.
+    """
+    smaller = [source for source in context.sources if source.shrunk is not None]
+    if context.device.kind != "virtual" or findings.order_matters or not smaller:
+        return ()
+    if context.level:
+        # It took too long at larger sizes already.
+        return ()
+    told = []
+    for source in smaller:
+        with step("your sizes"):
+            try:
+                compared = _compared(context, start, findings, source, in_a_turn=in_a_turn)
+            except Rejected as refused:
+                if not beyond_means(refused):
+                    raise
+                # It was verified before; what there is no time for is no fault of its.
+                continue
+        if compared is not None:
+            told.append(compared)
+    return tuple(told[:1])
+
+
+def _compared(
+    context: JudgeContext,
+    start: Start,
+    findings: Findings,
+    source: InputSource,
+    *,
+    in_a_turn: bool,
+) -> Disclosure | None:
+    if not context.trains:
+        by_sample = compared_by_sample(context, start, findings, source, in_a_turn=in_a_turn)
+        if by_sample is not None:
+            return by_sample
+    return compared_whole(context, start, findings, source, in_a_turn=in_a_turn)
