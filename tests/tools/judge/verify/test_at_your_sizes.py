@@ -104,8 +104,80 @@ class ModelNew(nn.Module):
         lower[(x.shape[0],)](x, out, x.shape[1], BLOCK=256)
         return out
 """
+SCALED = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(x)
+
+
+def get_inputs():
+    return [torch.randn(60000, 128)]
+
+
+def get_init_inputs():
+    return []
+"""
+TRAINED = """\
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def silu(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x * tl.sigmoid(x), mask=at < n)
+
+
+@triton.jit
+def silu_backward(x_ptr, up_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    up = tl.load(up_ptr + at, mask=at < n)
+    gate = tl.sigmoid(x)
+    tl.store(out_ptr + at, up * gate * (1 + x * (1 - gate)), mask=at < n)
+
+
+class Silu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x = x.contiguous()
+        ctx.save_for_backward(x)
+        out = torch.empty_like(x)
+        silu[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), BLOCK=128)
+        return out
+
+    @staticmethod
+    def backward(ctx, up):
+        (x,) = ctx.saved_tensors
+        up = up.contiguous()
+        out = torch.empty_like(x)
+        silu_backward[(triton.cdiv(x.numel(), 128),)](x, up, out, x.numel(), BLOCK=128)
+        return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return Silu.apply(x)
+"""
+LAUNCHES_TWICE = {
+    "[(rows,)](x": "[(min(rows, 65535),)](x",
+    "        return out": "        nothing[(1,)](out)\n        return out",
+    "class ModelNew": "@triton.jit\ndef nothing(x_ptr):\n    tl.store(x_ptr, tl.load(x_ptr))\n\n\nclass ModelNew",
+}
+"""A second launch, so that a sample of programs tells nothing, and a first that is cut off."""
 WRONG = {
-    "a grid that is cut off": ("norm[(rows,)]", "norm[(min(rows, 65535),)]", "wrong_output"),
+    "a grid that is cut off near its end": (
+        "norm[(rows,)]",
+        "norm[(min(rows, 95000),)]",
+        "wrong_output",
+    ),
     "a grid that no GPU takes": ("norm[(rows,)]", "norm[(1, rows)]", "out_of_resources"),
     "another formula for many rows": (
         "    w = tl.load",
@@ -162,3 +234,37 @@ def test_what_is_wrong_there_alone_is_refused(judge: Judge, name: str) -> None:
     assert evaluation.reason is not None
     assert evaluation.reason.code == code
     assert any(words in evaluation.reason.message for words in ("your sizes", "user's own sizes"))
+
+
+def test_of_several_launches_one_call_is_made_at_sizes_there_is_time_for(judge: Judge) -> None:
+    source = HONEST
+    for old, new in LAUNCHES_TWICE.items():
+        assert old in source
+        source = source.replace(old, new)
+    refused = judged(judge, source)
+    assert refused.reason is not None
+    assert refused.reason.code == "wrong_output"
+    assert "your sizes" in refused.reason.message
+    whole = judged(judge, source.replace("min(rows, 65535)", "rows"))
+    assert whole.accepted, whole.reason
+    assert "compared_at_larger_sizes" in {each.code for each in whole.disclosures}
+
+
+def test_a_training_step_is_taken_there_as_well(tmp_path: Path, fork_server: ForkServer) -> None:
+    path = tmp_path / "scaled.py"
+    path.write_text(SCALED)
+    settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", mode="train")
+    opened = Judge(settings, fork_server)
+    cut = "silu_backward[(min(triton.cdiv(x.numel(), 128), 30000),)]"
+    try:
+        right = judged(opened, TRAINED)
+        wrong = judged(
+            opened, TRAINED.replace("silu_backward[(triton.cdiv(x.numel(), 128),)]", cut)
+        )
+    finally:
+        opened.close()
+    assert right.accepted, right.reason
+    assert "compared_at_larger_sizes" in {each.code for each in right.disclosures}
+    assert wrong.reason is not None
+    assert wrong.reason.code == "wrong_output"
+    assert "your sizes" in wrong.reason.message

@@ -60,8 +60,10 @@ def _compared(
     *,
     in_a_turn: bool,
 ) -> Disclosure | None:
+    by_sample = None
     if not context.trains:
         by_sample = compared_by_sample(context, start, findings, source, in_a_turn=in_a_turn)
-        if by_sample is not None:
-            return by_sample
-    return compared_whole(context, start, findings, source, in_a_turn=in_a_turn)
+    if by_sample is not None and by_sample.is_all:
+        return by_sample.disclosure
+    whole = compared_whole(context, start, findings, source, in_a_turn=in_a_turn)
+    return by_sample.disclosure if whole is None and by_sample is not None else whole

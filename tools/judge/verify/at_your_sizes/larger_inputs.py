@@ -24,8 +24,6 @@ from kernelagent.tools.virtual.cost.eager import eager_rows
 
 _MOST_OPERATIONS = 4e10
 """Of the reference's products, which torch computes here in fp32 and in float64: some seconds on two cores."""
-_MOST_BYTES = 1e9
-"""That its operations read and write."""
 _BACKWARD = 3
 """A forward with its backward does so many times the work of a forward."""
 _LARGER = 4
@@ -51,22 +49,27 @@ class Larger:
 
 
 def larger_inputs(
-    context: JudgeContext, source: InputSource, shares: Sequence[float]
+    context: JudgeContext,
+    source: InputSource,
+    works: Sequence[float],
+    *,
+    most_bytes: float,
 ) -> Larger | None:
     """The first of them that the reference can be asked for; None where none is larger than what was executed.
 
-    `shares`: work of the whole call, in seconds of the interpreter's.
+    `works`: of the whole call, in seconds of the interpreter's. `most_bytes`: that the reference's operations read and
+    write.
     """
     problem, hollow = context.whole or context.problem, context.module_at_full_size
     device, scope = context.judge_device.torch_device, context.judge_device.scope
     constant = context.problem.constant_inputs
     executed = leading_dimension(draw(source, constant=constant)) or 0
-    for share in shares:
+    for work in works:
         try:
-            every = input_sources(problem, hollow, device, scope, may_shrink=True, share=share)
+            every = input_sources(problem, hollow, device, scope, may_shrink=True, share=work)
             whole = next(one for one in every if one.name == source.name)
             inputs = inputs_without_contents(problem, scope, _sizes_of(whole))
-            if inputs is None or not _is_affordable(context, inputs[source.name]):
+            if inputs is None or not _is_affordable(context, inputs[source.name], most_bytes):
                 continue
         except (*NEEDS_VALUES, ProblemError):
             return None
@@ -90,7 +93,7 @@ def _sizes_of(source: InputSource) -> Sizes:
     return Sizes(leading=(source.shrunk.was, source.shrunk.now))
 
 
-def _is_affordable(context: JudgeContext, inputs: Arguments) -> bool:
+def _is_affordable(context: JudgeContext, inputs: Arguments, most_bytes: float) -> bool:
     """Whether the reference has an answer to these inputs in a few seconds, within the memory there is."""
     module = meta_twin(context.module_at_full_size)
     with context.judge_device.scope():
@@ -103,6 +106,6 @@ def _is_affordable(context: JudgeContext, inputs: Arguments) -> bool:
     )
     return (
         times * sum(row.dot_flops for row in rows) <= _MOST_OPERATIONS
-        and times * sum(row.loaded_bytes + row.stored_bytes for row in rows) <= _MOST_BYTES
+        and times * sum(row.loaded_bytes + row.stored_bytes for row in rows) <= most_bytes
         and bytes_needed + need.columns <= memory_limit(context.settings)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -26,6 +26,12 @@ from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
 from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.regions import (
+    Enough,
+    MeasureNoise,
+    Noise,
+    NoiseSources,
+)
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.answers import Answer
@@ -40,9 +46,24 @@ _SAMPLES = 4
 Part = Literal["none", "drawn"]
 _FAULTS = frozenset({"out_of_bounds", "misaligned", "runtime_error"})
 """What a launch that reads inputs alone does wrong at these sizes, whatever other programs do."""
-_IN_A_TURN, _AT_THE_END = 8.0, 32.0
-"""Work of the whole call, in seconds of the interpreter's, of which a sample of programs does a part."""
-_PARTS = (1.0, 1 / 4, 1 / 16)
+_SURELY_STORED = 0.999
+"""From here on nothing hints at elements that no program stores; a last program stores less than others."""
+_IN_A_TURN: tuple[float, ...] = (32.0, 8.0, 2.0)
+_AT_THE_END: tuple[float, ...] = (math.inf, 128.0, *_IN_A_TURN)
+"""Work of the whole call, in seconds of the interpreter's: a sample of programs does a part of any."""
+_BYTES_IN_A_TURN, _BYTES_AT_THE_END = 1e9, 4e9
+"""That the reference's operations may read and write."""
+_ONE_FOR_ALL = 4
+"""The noise of one draw, so many times, is that of many."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What a sample of programs tells."""
+
+    disclosure: Disclosure
+    is_all: bool
+    """Whether the programs together store as much as the result holds."""
 
 
 def compared_by_sample(
@@ -52,19 +73,20 @@ def compared_by_sample(
     source: InputSource,
     *,
     in_a_turn: bool,
-) -> Disclosure | None:
+) -> Sampled | None:
     """What was compared; raises `Rejected` where a program stored what is wrong.
 
     None where it cannot be: of several launches, beside operations of torch's, and where the reference takes too
     long or too much memory at these sizes.
     """
-    work = _IN_A_TURN if in_a_turn else _AT_THE_END
-    given = larger_inputs(context, source, [work * part for part in _PARTS])
+    works, most = _IN_A_TURN, _BYTES_IN_A_TURN
+    if not in_a_turn:
+        works, most = _AT_THE_END, _BYTES_AT_THE_END
+    given = larger_inputs(context, source, works, most_bytes=most)
     if given is None:
         return None
     with start() as process:
-        compared = _compared(context, process, given, given.draw(), findings)
-    return None if compared is None else Disclosure("sampled_at_your_sizes", compared)
+        return _compared(context, process, given, given.draw(), findings)
 
 
 def _compared(
@@ -73,8 +95,7 @@ def _compared(
     given: Larger,
     arguments: Arguments,
     findings: Findings,
-) -> str | None:
-    """In words what was compared; None where nothing can be."""
+) -> Sampled | None:
     where = given.where
     process.load()
     try:
@@ -109,7 +130,7 @@ def _compared(
     if trial is None or _goes_on(trial):
         return None
     fresh = _fresh_bytes(before.output, trial.expected.output)
-    _all_is_stored(process, where, arguments, facts, fresh)
+    is_all = _all_is_stored(process, where, arguments, facts, fresh)
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None
@@ -122,10 +143,11 @@ def _compared(
             {**refused.reason.detail, "at_your_sizes": True},
         ) from refused
     grid = math.prod(rows[0]["grid"])
-    return (
+    compared = (
         f"{facts.programs_run} of {grid} programs of `{rows[0]['kernel']}` were run on {where} as well, and the "
         f"{stored} elements that they stored are right"
     )
+    return Sampled(Disclosure("sampled_at_your_sizes", compared), is_all)
 
 
 def _called(process: CandidateProcess, arguments: Arguments, part: Part) -> Answer:
@@ -142,22 +164,23 @@ def _all_is_stored(
     arguments: Arguments,
     facts: TrafficFacts,
     needed: int,
-) -> None:
-    """Raises `Rejected` where all programs together store less than the fresh memory that is returned."""
+) -> bool:
+    """Whether all programs together store as much as the fresh memory that is returned; raises `Rejected` if far less."""
     stored = [facts.requested_store_bytes]
-    while sum(stored) < _LEAST_STORED * needed * len(stored):
-        if len(stored) == _SAMPLES:
-            mean = sum(stored) // len(stored)
-            raise Rejected(
-                "wrong_output",
-                f"{where} its programs store some {mean:,} bytes in all, and {needed:,} of what is returned is fresh "
-                f"memory: a part of it is never written; look at the grid, which may be capped",
-                {"at_your_sizes": True},
-            )
+    while sum(stored) < _LEAST_STORED * needed * len(stored) and len(stored) < _SAMPLES:
         process.take_launches()
         _called(process, arguments, "drawn")
         (row,) = process.launches_with_facts()
         stored.append(from_data(row["traffic"], TrafficFacts).requested_store_bytes)
+    mean = sum(stored) / len(stored)
+    if mean < _LEAST_STORED * needed:
+        raise Rejected(
+            "wrong_output",
+            f"{where} its programs store some {mean:,.0f} bytes in all, and {needed:,} of what is returned is fresh "
+            f"memory: a part of it is never written; look at the grid, which may be capped",
+            {"at_your_sizes": True},
+        )
+    return mean >= _SURELY_STORED * needed
 
 
 def _fresh_bytes(before: Any, expected: Any) -> int:
@@ -190,9 +213,33 @@ def _trial(given: Larger, arguments: Arguments) -> Trial | None:
     generator = torch.Generator().manual_seed(fresh_seed())
     try:
         scale = compare.scales_of(given.oracle.in_float64_or_eager(arguments))
-        return trial_on(given.oracle, given.name, "natural", arguments, scale, generator)
+        trial = trial_on(given.oracle, given.name, "natural", arguments, scale, generator)
     except REFUSALS:
         return None
+    measure = trial.compared.measure_noise
+    if measure is None:
+        return trial
+    return replace(trial, compared=replace(trial.compared, measure_noise=_in_one_draw(measure)))
+
+
+def _in_one_draw(measure: MeasureNoise) -> MeasureNoise:
+    """Each draw asks the reference twice at these sizes, which takes seconds: one, taken for more than it is."""
+
+    def measured(name: str, enough: Enough | None = None) -> NoiseSources:
+        once = measure(name, lambda _: True)
+        return replace(
+            once,
+            inputs=_larger(once.inputs),
+            steps=_larger(once.steps),
+            slices=None if once.slices is None else _larger(once.slices),
+            spread=None if once.spread is None else _ONE_FOR_ALL * once.spread,
+        )
+
+    return measured
+
+
+def _larger(noise: Noise) -> Noise:
+    return Noise(_ONE_FOR_ALL * noise.rms, _ONE_FOR_ALL * noise.max)
 
 
 def _where_stored(before: Any, after: Any, expected: Any) -> tuple[Any, int]:

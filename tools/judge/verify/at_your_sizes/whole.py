@@ -29,6 +29,8 @@ from kernelagent.tools.judge.verify.verify import Verifier
 _IN_A_TURN: tuple[float, ...] = (5.0,)
 _AT_THE_END: tuple[float, ...] = (24.0, 5.0)
 """Work of the call, in seconds of the interpreter's."""
+_MOST_BYTES = 1e9
+"""That the reference's operations may read and write."""
 _TIMES = 2.0
 """A right candidate may need so many times the seconds that its reference is taken for."""
 
@@ -46,7 +48,7 @@ def compared_whole(
     None where nothing larger than what was executed can be done in time.
     """
     works = _IN_A_TURN if in_a_turn else _AT_THE_END
-    given = larger_inputs(context, source, works)
+    given = larger_inputs(context, source, works, most_bytes=_MOST_BYTES)
     trial = None if given is None else _trial(context, given)
     if given is None or trial is None:
         return None
