@@ -33,6 +33,9 @@ _ALIKE = 0.05
 """How far two counts of the same work may lie apart: tensors begin at other places in their sectors."""
 _BYTES = "bytes moved"
 _PRODUCTS = "operations of products"
+_FUNCTIONS = "exponentials, roots and their like"
+_PRODUCTS_TOO = frozenset({"pow"})
+"""Counted as a function of torch's, and a product where the exponent is a whole number."""
 _SMALL = 4096
 """Bytes or operations that are too few to compare."""
 _GROWTH = 0.5
@@ -204,7 +207,7 @@ def grows_less(
         )
     small, large = (_work(rows) for rows in reference)
     ours, theirs = _all_work(executed), _all_work(full)
-    for what in small:
+    for what in (_BYTES, _PRODUCTS):
         if min(small[what], ours[what]) <= _SMALL:
             continue
         wanted = large[what] / small[what]
@@ -222,6 +225,30 @@ def grows_less(
     if theirs[_PRODUCTS] < _GROWTH * needed:
         return f"it does {theirs[_PRODUCTS]:.3g} {_PRODUCTS} at the user's sizes, of {needed:.3g}"
     return None
+
+
+def computes_fewer(
+    executed: CountedCall,
+    full: CountedCall,
+    reference: tuple[Sequence[EagerRow], Sequence[EagerRow]],
+) -> str | None:
+    """How far exponentials, roots and their like at the user's sizes fall short of those at the executed ones.
+
+    No algebra that is known leaves any of them out. None where they do not fall short, where they are few, and where it
+    takes another way: fewer than half of the reference's at the executed sizes, where it was seen to be right.
+    """
+    small, large = (_work(rows)[_FUNCTIONS] for rows in reference)
+    ours, theirs = (_all_work(call)[_FUNCTIONS] for call in (executed, full))
+    if small <= _SMALL or ours < _GROWTH * small:
+        return None
+    # Lanes beyond the end compute as well, more of them where sizes are small.
+    from_here = min(ours, small)
+    if theirs / from_here >= _GROWTH * large / small:
+        return None
+    return (
+        f"its {_FUNCTIONS} grow by {theirs / from_here:.3g} from the executed to the user's sizes, and the reference's "
+        f"by {large / small:.3g}"
+    )
 
 
 def _observe_traffic(process: CandidateProcess, *, watched: bool) -> None:
@@ -263,6 +290,7 @@ def _work(rows: Iterable[EagerRow]) -> dict[str, float]:
     return {
         _BYTES: float(sum(row.loaded_bytes + row.stored_bytes for row in rows)),
         _PRODUCTS: float(sum(row.dot_flops for row in rows)),
+        _FUNCTIONS: float(sum(r.special_operations for r in rows if r.name not in _PRODUCTS_TOO)),
     }
 
 
@@ -273,6 +301,7 @@ def _all_work(call: CountedCall) -> dict[str, float]:
         traffic = from_data(row["traffic"], TrafficFacts)
         work[_BYTES] += traffic.distinct_load_bytes + traffic.distinct_store_bytes
         work[_PRODUCTS] += sum(traffic.dot_flops.values()) + traffic.fp_operations
+        work[_FUNCTIONS] += traffic.special_operations
     return work
 
 

@@ -9,6 +9,7 @@ from kernelagent.tools.calls.training_step import TrainingStep, take
 from kernelagent.tools.judge.bounds.counted_calls import (
     CountedCall,
     Unsteady,
+    computes_fewer,
     count_with_contents,
     count_without_contents,
     difference,
@@ -83,6 +84,8 @@ def counted_calls(context: JudgeContext, start: Start) -> dict[str, CountedCall]
         why = grows_less(real[source.name], full[source.name], reference, fewest)
         if why is not None and (fewer := _with_known_algebra(context, source)) is not None:
             why = grows_less(real[source.name], full[source.name], fewer, fewest, at_least=True)
+        if why is None:
+            why = computes_fewer(real[source.name], full[source.name], reference)
         if why is not None:
             raise NotCounted(f"smaller sizes were executed (input set {source.name!r}), and {why}")
     return real | full

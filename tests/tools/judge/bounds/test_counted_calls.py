@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from kernelagent.domain.serialization import to_data
-from kernelagent.tools.judge.bounds.counted_calls import CountedCall, difference, grows_less
+from kernelagent.tools.judge.bounds.counted_calls import (
+    CountedCall,
+    computes_fewer,
+    difference,
+    grows_less,
+)
 from kernelagent.tools.virtual.cost.eager import EagerRow
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
@@ -121,3 +126,20 @@ def test_other_kernels_at_full_size_are_told_and_more_launches_of_the_same_are_n
     assert grows_less(REAL, more, ([_RELU], grown(8))) is None
     other = CountedCall([row("nothing")], grown(8))
     assert "nothing at the user's sizes" in str(grows_less(REAL, other, ([_RELU], grown(8))))
+
+
+def test_functions_that_stay_behind_the_references_are_told_unless_fewer_were_needed_from_the_start():
+    def functions(count: int) -> list[EagerRow]:
+        return [replace(_RELU, name="exp", special_operations=count)]
+
+    def kernel(count: int) -> CountedCall:
+        return CountedCall([row(traffic=replace(_MOVING, special_operations=count))], [])
+
+    reference = functions(_MIB), functions(4096 * _MIB)
+    assert computes_fewer(kernel(_MIB), kernel(4096 * _MIB), reference) is None
+    less = computes_fewer(kernel(_MIB), kernel(64 * _MIB), reference)
+    assert "exponentials, roots and their like grow by 64 from" in str(less)
+    # In tiles that are larger than what is executed more are computed than the reference needs.
+    assert computes_fewer(kernel(8 * _MIB), kernel(4096 * _MIB), reference) is None
+    # The exponential of a sum is a product of exponentials, of which there are as many as rows.
+    assert computes_fewer(kernel(1024), kernel(64 * 1024), reference) is None

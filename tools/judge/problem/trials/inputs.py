@@ -52,6 +52,9 @@ _SLICED_BYTES = 256 << 20
 """Of inputs that are drawn whole and then cut, because nothing else makes them smaller."""
 _FEWEST_ROWS, _FEWEST_LONG_ROWS = 4, 2
 """The smallest leading dimension to shrink to; the second where fewer than `_FEWEST_ROWS` rows are a second's work."""
+_GROWS_FROM = 4
+"""Rows that do less than this part of the work that may be done are too few."""
+_TIMES_GROWN = 4
 _MOST_AS_GIVEN = 8
 """Work of a forward, in seconds of the interpreter's, that is done as it is given where no smaller one is to be had."""
 Scope = Callable[[], AbstractContextManager[Any]]
@@ -116,6 +119,13 @@ class _Set:
         made = inputs_without_contents(self.problem, self.scope, sizes)
         return made is not None and self.name in made and _fits(self.module, made[self.name], now)
 
+    def work_with(self, leading: int, rows: int) -> float | None:
+        """One forward's work with so many rows; None where it cannot be had without contents."""
+        made = inputs_without_contents(self.problem, self.scope, Sizes(leading=(leading, rows)))
+        if made is None or self.name not in made or not _fits(self.module, made[self.name], rows):
+            return None
+        return work_of(made[self.name], self.module)
+
     def points_within(self, draw: Callable[[int], Arguments]) -> bool:
         """Whether the forward takes what is drawn, where whole numbers in it may point beyond what became smaller.
 
@@ -164,7 +174,7 @@ def input_sources(
     for name, given in described.items():
         at = _Set(problem, module, name, given, device, scope)
         shrinks = may_shrink and not leading_stays
-        shrunk = _needed_shrink(name, given, module, share) if shrinks else None
+        shrunk = _needed_shrink(at, share) if shrinks else None
         if shrunk is not None and stays_as_given(given, module, shrunk.was, share):
             shrunk = None
         draw = None if shrunk is None else _shrunk_drawer(at, shrunk)
@@ -261,22 +271,35 @@ def work_of(full: Arguments, module: torch.nn.Module) -> float:
     )
 
 
-def _needed_shrink(
-    name: str, full: Arguments, module: torch.nn.Module, share: float
-) -> Shrunk | None:
-    factor = work_of(full, module) / share
+def _needed_shrink(at: _Set, share: float) -> Shrunk | None:
+    """As many rows as are `share` of the usual work: in proportion, and more where work grows faster than rows."""
+    factor = work_of(at.full, at.module) / share
     if factor <= 1:
         return None
-    leading = leading_dimension(full)
+    leading = leading_dimension(at.full)
     if leading is None:
         raise ProblemError(
-            f"input set {name!r} of {_bytes_of(full) / 1e6:,.0f} MB has no dimension to shrink; give "
+            f"input set {at.name!r} of {_bytes_of(at.full) / 1e6:,.0f} MB has no dimension to shrink; give "
             f"smaller inputs with --inputs FUNCTION, or use a machine with a GPU and --device cuda"
         )
-    fewer = int(leading / factor)
-    fewest = _FEWEST_ROWS if fewer >= _FEWEST_ROWS else _FEWEST_LONG_ROWS
-    now = max(fewest, fewer // 16 * 16 if fewer >= 32 else fewer)
+    now = _rows(leading / factor)
+    for _ in range(_TIMES_GROWN):
+        done = at.work_with(leading, now)
+        if done is None or done * _GROWS_FROM > share:
+            break
+        # As if it grew by the square: by more it would be too many, which is seen.
+        more = min(leading, _rows(now * (share / done) ** 0.5))
+        larger = at.work_with(leading, more)
+        if more == now or larger is None or larger > share:
+            break
+        now = more
     return Shrunk(leading, now) if now < leading else None
+
+
+def _rows(wanted: float) -> int:
+    fewer = int(wanted)
+    fewest = _FEWEST_ROWS if fewer >= _FEWEST_ROWS else _FEWEST_LONG_ROWS
+    return max(fewest, fewer // 16 * 16 if fewer >= 32 else fewer)
 
 
 def leading_dimension(full: Arguments) -> int | None:

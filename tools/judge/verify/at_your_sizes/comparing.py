@@ -13,9 +13,11 @@ from kernelagent.tools.judge.verify.at_your_sizes.sampled import compared_by_sam
 from kernelagent.tools.judge.verify.at_your_sizes.whole import compared_whole
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.judge.verify.rejection import Rejected
 
 Start = Callable[[], CandidateProcess]
+_NOT_KNOWN = frozenset({"timeout", "unverifiable", "out_of_memory", "crash"})
+"""It was verified at the sizes that are executed; what there is no time or no memory for here is no fault of its."""
 
 
 def compare_at_your_sizes(
@@ -43,9 +45,8 @@ def compare_at_your_sizes(
             try:
                 compared = _compared(context, start, findings, source, in_a_turn=in_a_turn)
             except Rejected as refused:
-                if not beyond_means(refused):
+                if refused.reason.code not in _NOT_KNOWN:
                     raise
-                # It was verified before; what there is no time for is no fault of its.
                 continue
         if compared is not None:
             told.append(compared)
