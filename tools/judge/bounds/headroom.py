@@ -29,7 +29,7 @@ from kernelagent.tools.judge.bounds.operation_needs import (
     key_of,
     tensors_of,
 )
-from kernelagent.tools.judge.problem.trials.inputs import meta_twin
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 _HARD_SHARE = 0.95

@@ -22,7 +22,8 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.judge.problem.steps.steps import step_without_contents
-from kernelagent.tools.judge.problem.trials.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected

@@ -12,7 +12,8 @@ from kernelagent.domain.profile import Operation, ReferenceProfile
 from kernelagent.tools.judge.bounds.headroom import facts_of
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import written_out
-from kernelagent.tools.judge.problem.trials.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.virtual.cost.eager import eager_rows
 from kernelagent.tools.virtual.cost.forward_cost import estimate_eager

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 from kernelagent.tools.candidate_runner.forbidding import LIGHT
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.trials.inputs import meta_twin
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.cost.eager import EagerRow, eager_rows
 

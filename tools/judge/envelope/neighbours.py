@@ -17,7 +17,8 @@ from kernelagent.tools.judge.problem.dynamic import Dynamic, Place, names_of_inp
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
-from kernelagent.tools.judge.problem.trials.inputs import INTERPRETED_BYTES, InputSource
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.interpreted_work import INTERPRETED_BYTES
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 
 _TYPES = (*HALVES, torch.float32)

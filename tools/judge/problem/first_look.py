@@ -20,7 +20,8 @@ from kernelagent.tools.judge.problem.devices import JudgeDevice
 from kernelagent.tools.judge.problem.load import LoadedProblem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
-from kernelagent.tools.judge.problem.trials.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.virtual.cost.eager import eager_rows
 

@@ -13,7 +13,7 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
-from kernelagent.tools.judge.problem.trials.inputs import meta_twin
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 
 BASE_BYTES = 1 << 30
 """Judge, fork server, runner and executor before the first tensor, together; measured 0.9 GB."""

@@ -35,10 +35,9 @@ from kernelagent.tools.judge.problem.trials.inputs import (
     InputSource,
     input_sources,
     leading_dimension,
-    meta_twin,
     stays_as_given,
-    work_of,
 )
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin, work_of
 
 _MOST_WORK = (2.0, 0.5, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.

@@ -11,7 +11,7 @@ from kernelagent.domain.whole_model import TimeKind
 from kernelagent.tools.estimates.library import Library, library_for
 from kernelagent.tools.judge.bounds.headroom import headroom_of
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.trials.inputs import meta_twin
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 from kernelagent.tools.judge.whole_model.held import holds_foreign, mapped
 from kernelagent.tools.judge.whole_model.submodules import Whole
 from kernelagent.tools.virtual.cost.eager import eager_rows

@@ -11,11 +11,8 @@ import torch
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
-from kernelagent.tools.judge.problem.trials.inputs import (
-    INTERPRETED_BYTES,
-    InputSource,
-    input_sources,
-)
+from kernelagent.tools.judge.problem.trials.inputs import InputSource, input_sources
+from kernelagent.tools.judge.problem.trials.interpreted_work import INTERPRETED_BYTES
 
 HEAD = "import torch\nimport torch.nn as nn\n"
 
@@ -54,6 +51,21 @@ def test_a_problem_of_gigabytes_is_drawn_small_and_kept_whole_on_paper(tmp_path:
     assert source.full[0][0].shape == (65536, 8192)
     assert source.full[0][0].device.type == "meta"
     assert source.draw(0)[0][1].shape == (8192,), "what is not a row count keeps its size"
+
+
+def test_pairs_of_rows_are_executed_for_as_many_rows_as_there_is_time_for(tmp_path: Path) -> None:
+    pairs = """
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.exp(-(x[:, None] - x[None]).square().sum(-1)).mean(-1)
+
+
+def get_inputs():
+    return [torch.rand(65536, 2)]
+"""
+    source = sources(tmp_path, pairs)["default"]
+    assert source.shrunk is not None
+    assert 256 < source.shrunk.now < 1024
 
 
 def test_a_small_problem_runs_as_given(tmp_path: Path) -> None:

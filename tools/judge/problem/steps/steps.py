@@ -22,7 +22,7 @@ from kernelagent.tools.judge.problem.steps.upstreams import (
     size_of,
     structured,
 )
-from kernelagent.tools.judge.problem.trials.inputs import meta_twin
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 
 _SHAPES_OF_UPSTREAM = ("plain", "expanded", "strided")
 _FURTHER = 6

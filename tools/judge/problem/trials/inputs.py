@@ -8,22 +8,19 @@ tensors, for everything that needs no execution; nothing is ever drawn before it
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.flop_counter import flop_registry
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
-from kernelagent.tools.judge.problem.reference.copies import copied_with
 from kernelagent.tools.judge.problem.smaller_sizes import (
     Sizes,
     SmallerFactories,
@@ -36,18 +33,13 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     strides_at,
     with_strides,
 )
-
-INTERPRETED_BYTES = 4 << 20
-"""Input and output bytes of one forward that `virtual` executes in about a second."""
-INTERPRETED_FLOPS = 1 << 30
-_INTERPRETED_STEPS = 1024
-"""Steps of recurrent layers: each is a dozen operations of the reference's, and a launch of a kernel has one of each
-layer at most."""
-_GATHERED = 3
-"""How many times longer an operation of a convolution takes than one of a matrix product: its operands are gathered."""
-_CONVOLUTIONS = frozenset(
-    [torch.ops.aten.convolution, torch.ops.aten._convolution, torch.ops.aten.convolution_backward]
+from kernelagent.tools.judge.problem.trials.interpreted_work import (
+    bytes_in,
+    meta_twin,
+    seconds_of,
+    work_of,
 )
+
 _SLICED_BYTES = 256 << 20
 """Of inputs that are drawn whole and then cut, because nothing else makes them smaller."""
 _FEWEST_ROWS, _FEWEST_LONG_ROWS = 4, 2
@@ -122,9 +114,12 @@ class _Set:
     def work_with(self, leading: int, rows: int) -> float | None:
         """One forward's work with so many rows; None where it cannot be had without contents."""
         made = inputs_without_contents(self.problem, self.scope, Sizes(leading=(leading, rows)))
-        if made is None or self.name not in made or not _fits(self.module, made[self.name], rows):
+        if made is None or self.name not in made:
             return None
-        return work_of(made[self.name], self.module)
+        try:
+            return seconds_of(made[self.name], self.module)
+        except Exception:  # noqa: BLE001 - the user's forward may refuse the size in any way
+            return None
 
     def points_within(self, draw: Callable[[int], Arguments]) -> bool:
         """Whether the forward takes what is drawn, where whole numbers in it may point beyond what became smaller.
@@ -133,8 +128,8 @@ class _Set:
         """
         if not _holds_integers(self.full):
             return True
-        weights = sum(_bytes_of(tensor) for tensor in self.module.state_dict().values())
-        if _bytes_of(self.full) + weights > _SLICED_BYTES:
+        weights = sum(bytes_in(tensor) for tensor in self.module.state_dict().values())
+        if bytes_in(self.full) + weights > _SLICED_BYTES:
             return True
         arguments = draw(0)
         try:
@@ -217,7 +212,7 @@ def _shrunk_drawer(at: _Set, shrunk: Shrunk) -> Callable[[int], Arguments] | Non
             if at.points_within(draw):
                 return draw
             pointed_beyond = True
-    if _bytes_of(at.full) <= _SLICED_BYTES:
+    if bytes_in(at.full) <= _SLICED_BYTES:
         whole = at.drawn_by(Sizes())
         for chosen in (None, *range(count)):
             sliced = _slicer(whole, shrunk, chosen)
@@ -229,7 +224,7 @@ def _shrunk_drawer(at: _Set, shrunk: Shrunk) -> Callable[[int], Arguments] | Non
         return None
     raise ProblemError(
         f"input set {at.name!r} is too large to execute without a GPU "
-        f"({_bytes_of(at.full) / 1e6:,.0f} MB), and its leading dimension of {shrunk.was} cannot be "
+        f"({bytes_in(at.full) / 1e6:,.0f} MB), and its leading dimension of {shrunk.was} cannot be "
         f"made smaller: the forward does not accept {shrunk.now}. Give smaller inputs with "
         f"--inputs FUNCTION, or use a machine with a GPU and --device cuda"
     )
@@ -260,17 +255,6 @@ def _slicer(
     return draw
 
 
-def work_of(full: Arguments, module: torch.nn.Module) -> float:
-    """One forward's work, in units of what is executed in about a second."""
-    try:
-        moved, operations, steps = _work(full, module)
-    except Exception:  # noqa: BLE001 - a forward that cannot run without contents: judge by its inputs
-        moved, operations, steps = 2 * _bytes_of(full), 0, 0
-    return max(
-        moved / INTERPRETED_BYTES, operations / INTERPRETED_FLOPS, steps / _INTERPRETED_STEPS
-    )
-
-
 def _needed_shrink(at: _Set, share: float) -> Shrunk | None:
     """As many rows as are `share` of the usual work: in proportion, and more where work grows faster than rows."""
     factor = work_of(at.full, at.module) / share
@@ -279,11 +263,11 @@ def _needed_shrink(at: _Set, share: float) -> Shrunk | None:
     leading = leading_dimension(at.full)
     if leading is None:
         raise ProblemError(
-            f"input set {at.name!r} of {_bytes_of(at.full) / 1e6:,.0f} MB has no dimension to shrink; give "
+            f"input set {at.name!r} of {bytes_in(at.full) / 1e6:,.0f} MB has no dimension to shrink; give "
             f"smaller inputs with --inputs FUNCTION, or use a machine with a GPU and --device cuda"
         )
     now = _rows(leading / factor)
-    for _ in range(_TIMES_GROWN):
+    for _ in range(_TIMES_GROWN if factor > _GROWS_FROM else 0):
         done = at.work_with(leading, now)
         if done is None or done * _GROWS_FROM > share:
             break
@@ -308,44 +292,6 @@ def leading_dimension(full: Arguments) -> int | None:
     return int(largest.shape[0]) if largest is not None else None
 
 
-def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int, int]:
-    """Bytes in and out of one forward, its floating point operations, and steps of recurrent layers, without computing it.
-
-    An intermediate result that is larger counts as if it were written and read.
-    """
-    args, kwargs = on_meta(full)
-    steps, layers = _Steps(), AtOnce()
-    with steps, layers, torch.no_grad():
-        outputs = meta_twin(module)(*args, **kwargs)
-    flops = steps.flops + layers.flops
-    return max(_bytes_of(full) + _bytes_of(outputs), 2 * steps.largest), flops, layers.steps
-
-
-class _Steps(TorchDispatchMode):
-    """Counts the operations of matrix products and convolutions, and the bytes of the largest result."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.flops = 0
-        self.largest = 0
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            self.largest = max(self.largest, _bytes_of(result))
-        count = flop_registry.get(func.overloadpacket)
-        if count is not None:
-            times = _GATHERED if func.overloadpacket in _CONVOLUTIONS else 1
-            self.flops += times * int(count(*args, **(kwargs or {}), out_val=result))
-        return result
-
-
 def _fits(module: torch.nn.Module, arguments: Arguments | None, now: int) -> bool:
     """True when the reference accepts these inputs and they really are smaller."""
     if arguments is None or not any(
@@ -360,11 +306,6 @@ def _fits(module: torch.nn.Module, arguments: Arguments | None, now: int) -> boo
     except Exception:  # noqa: BLE001 - the user's forward may refuse the size in any way
         return False
     return True
-
-
-def meta_twin(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with tensors that have shapes and hold nothing."""
-    return copied_with(module, lambda tensor: tensor.to("meta")).to("meta")
 
 
 def stays_as_given(full: Arguments, module: torch.nn.Module, leading: int, share: float) -> bool:
@@ -413,9 +354,3 @@ def _moved(arguments: Arguments, device: str) -> Arguments:
 def _pair(value: Any) -> Arguments:
     args, kwargs = value
     return args, kwargs
-
-
-def _bytes_of(value: Any) -> int:
-    return sum(
-        v.numel() * v.element_size() for v in tree_leaves(value) if isinstance(v, torch.Tensor)
-    )

@@ -17,8 +17,8 @@ from kernelagent.tools.judge.problem.trials.inputs import (
     InputSource,
     input_sources,
     leading_dimension,
-    meta_twin,
 )
+from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.virtual.cost.eager import eager_rows
 
