@@ -20,18 +20,11 @@ from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.one_trial import trial_on
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
+from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial
 from kernelagent.tools.judge.verify.compare import compare
-from kernelagent.tools.judge.verify.compare.regions import (
-    Enough,
-    MeasureNoise,
-    Noise,
-    NoiseSources,
-)
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.answers import Answer
@@ -53,8 +46,6 @@ _AT_THE_END: tuple[float, ...] = (math.inf, 128.0, *_IN_A_TURN)
 """Work of the whole call, in seconds of the interpreter's: a sample of programs does a part of any."""
 _BYTES_IN_A_TURN, _BYTES_AT_THE_END = 1e9, 4e9
 """That the reference's operations may read and write."""
-_ONE_FOR_ALL = 4
-"""The noise of one draw, so many times, is that of many."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,7 @@ def _compared(
     facts = from_data(rows[0]["traffic"], TrafficFacts)
     if facts.atomics:
         return None
-    trial = _trial(given, arguments)
+    trial = natural_trial(context, given, arguments)
     if trial is None or _goes_on(trial):
         return None
     fresh = _fresh_bytes(before.output, trial.expected.output)
@@ -207,39 +198,6 @@ def _goes_on(trial: Trial) -> bool:
     """Whether a call of the reference leaves anything behind, from which a second one goes on."""
     expected = trial.expected
     return bool(expected.written or expected.left or expected.state64)
-
-
-def _trial(given: Larger, arguments: Arguments) -> Trial | None:
-    generator = torch.Generator().manual_seed(fresh_seed())
-    try:
-        scale = compare.scales_of(given.oracle.in_float64_or_eager(arguments))
-        trial = trial_on(given.oracle, given.name, "natural", arguments, scale, generator)
-    except REFUSALS:
-        return None
-    measure = trial.compared.measure_noise
-    if measure is None:
-        return trial
-    return replace(trial, compared=replace(trial.compared, measure_noise=_in_one_draw(measure)))
-
-
-def _in_one_draw(measure: MeasureNoise) -> MeasureNoise:
-    """Each draw asks the reference twice at these sizes, which takes seconds: one, taken for more than it is."""
-
-    def measured(name: str, enough: Enough | None = None) -> NoiseSources:
-        once = measure(name, lambda _: True)
-        return replace(
-            once,
-            inputs=_larger(once.inputs),
-            steps=_larger(once.steps),
-            slices=None if once.slices is None else _larger(once.slices),
-            spread=None if once.spread is None else _ONE_FOR_ALL * once.spread,
-        )
-
-    return measured
-
-
-def _larger(noise: Noise) -> Noise:
-    return Noise(_ONE_FOR_ALL * noise.rms, _ONE_FOR_ALL * noise.max)
 
 
 def _where_stored(before: Any, after: Any, expected: Any) -> tuple[Any, int]:

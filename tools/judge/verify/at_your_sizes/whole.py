@@ -1,38 +1,37 @@
 """One whole call at sizes as large as there is time for, where a sample of programs tells nothing.
 
 Several launches hand values from one to the next, a training step goes on to a backward: all programs of all launches
-run, and every check of an ordinary call is made.
+run, and what an ordinary call returns and leaves is compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-
-import torch
+from dataclasses import dataclass, replace
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.steps.steps import scaled, single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.one_trial import trial_on
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
-from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
-from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.judge.verify.verify import Verifier
 
-_IN_A_TURN: tuple[float, ...] = (5.0,)
-_AT_THE_END: tuple[float, ...] = (24.0, 5.0)
-"""Work of the call, in seconds of the interpreter's."""
-_MOST_BYTES = 1e9
+
+@dataclass(frozen=True)
+class _Tried:
+    """One size: the work of the call in the interpreter's seconds, and how long its launches may take."""
+
+    work: float
+    seconds: float
+
+
+_IN_A_TURN = (_Tried(5.0, 10.0),)
+_AT_THE_END = (_Tried(96.0, 45.0), _Tried(24.0, 30.0), *_IN_A_TURN)
+_MOST_BYTES = 2e9
 """That the reference's operations may read and write."""
-_TIMES = 2.0
-"""A right candidate may need so many times the seconds that its reference is taken for."""
 
 
 def compared_whole(
@@ -47,19 +46,35 @@ def compared_whole(
 
     None where nothing larger than what was executed can be done in time.
     """
-    works = _IN_A_TURN if in_a_turn else _AT_THE_END
-    given = larger_inputs(context, source, works, most_bytes=_MOST_BYTES)
-    trial = None if given is None else _trial(context, given)
-    if given is None or trial is None:
+    for tried in _IN_A_TURN if in_a_turn else _AT_THE_END:
+        given = larger_inputs(context, source, [tried.work], most_bytes=_MOST_BYTES)
+        if given is None:
+            continue
+        try:
+            return _compared(context, start, findings, given, tried.seconds)
+        except Rejected as refused:
+            if not beyond_means(refused):
+                raise
+    return None
+
+
+def _compared(
+    context: JudgeContext,
+    start: Callable[[], CandidateProcess],
+    findings: Findings,
+    given: Larger,
+    seconds: float,
+) -> Disclosure | None:
+    trial = natural_trial(context, given, given.draw())
+    if trial is None:
         return None
-    seen = Findings(kernels=findings.kernels)
     with start() as process:
         process.load()
         context.construct_at_full_size(process, given.oracle.module)
-        process.command_executor({"kind": "mode", "mode": "execute", "seconds": _TIMES * works[0]})
-        verifier = replace(Verifier.of(context, process, seen), oracle=given.oracle)
+        process.command_executor({"kind": "mode", "mode": "execute", "seconds": seconds})
+        verifier = Verifier.of(context, process, Findings(kernels=findings.kernels))
         try:
-            verifier.once(trial, given.oracle.given_weights)
+            replace(verifier, oracle=given.oracle).once(trial, given.oracle.given_weights)
         except Rejected as refused:
             raise Rejected(
                 refused.reason.code,
@@ -70,20 +85,3 @@ def compared_whole(
         "compared_at_larger_sizes",
         f"one call of all programs was made on {given.where} as well, and its answer is right",
     )
-
-
-def _trial(context: JudgeContext, given: Larger) -> Trial | None:
-    """None where the reference has no answer there."""
-    generator = torch.Generator().manual_seed(fresh_seed())
-    oracle, arguments = given.oracle, given.draw()
-    try:
-        if not context.trains:
-            scale = compare.scales_of(oracle.in_float64_or_eager(arguments))
-            return trial_on(oracle, given.name, "natural", arguments, scale, generator)
-        step = single_step(oracle, arguments, generator)
-        asking = oracle.asking(step)
-        scale = scaled(compare.scales_of(asking.in_float64_or_eager(arguments)), step)
-        trial = trial_on(asking, given.name, "natural", arguments, scale, generator)
-    except REFUSALS:
-        return None
-    return replace(trial, step=replace(step, watched=True))

@@ -1,0 +1,67 @@
+"""The reference's answer to inputs of the user's sizes, and how far a right one may be off there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.steps.steps import scaled, single_step
+from kernelagent.tools.judge.problem.trials.one_trial import trial_on
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.rounds import Trial
+from kernelagent.tools.judge.problem.trials.trials import fresh_seed
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger
+from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.regions import (
+    Enough,
+    MeasureNoise,
+    Noise,
+    NoiseSources,
+)
+
+_ONE_FOR_ALL = 4
+"""The noise of one draw, so many times, is that of many."""
+
+
+def natural_trial(context: JudgeContext, given: Larger, arguments: Arguments) -> Trial | None:
+    """A forward, or the training step that is asked for; None where the reference has no answer."""
+    generator = torch.Generator().manual_seed(fresh_seed())
+    oracle, step = given.oracle, None
+    try:
+        if context.trains:
+            step = replace(single_step(oracle, arguments, generator), watched=True)
+            oracle = oracle.asking(step)
+        scale = compare.scales_of(oracle.in_float64_or_eager(arguments))
+        if step is not None:
+            scale = scaled(scale, step)
+        trial = trial_on(oracle, given.name, "natural", arguments, scale, generator)
+    except REFUSALS:
+        return None
+    trial = replace(trial, step=step)
+    measure = trial.compared.measure_noise
+    if measure is None:
+        return trial
+    return replace(trial, compared=replace(trial.compared, measure_noise=_in_one_draw(measure)))
+
+
+def _in_one_draw(measure: MeasureNoise) -> MeasureNoise:
+    """Each draw asks the reference twice at these sizes, which takes seconds: one, taken for more than it is."""
+
+    def measured(name: str, enough: Enough | None = None) -> NoiseSources:
+        once = measure(name, lambda _: True)
+        return replace(
+            once,
+            inputs=_larger(once.inputs),
+            steps=_larger(once.steps),
+            slices=None if once.slices is None else _larger(once.slices),
+            spread=None if once.spread is None else _ONE_FOR_ALL * once.spread,
+        )
+
+    return measured
+
+
+def _larger(noise: Noise) -> Noise:
+    return Noise(_ONE_FOR_ALL * noise.rms, _ONE_FOR_ALL * noise.max)
