@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -10,14 +11,14 @@ from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.verify.at_your_sizes.sampled import compared_by_sample
-from kernelagent.tools.judge.verify.at_your_sizes.whole import compared_whole
+from kernelagent.tools.judge.verify.at_your_sizes.whole import NOT_KNOWN, compared_whole
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 
 Start = Callable[[], CandidateProcess]
-_NOT_KNOWN = frozenset({"timeout", "unverifiable", "out_of_memory", "crash"})
-"""It was verified at the sizes that are executed; what there is no time or no memory for here is no fault of its."""
+_MOST_SETS = 2
+"""Of the input sets so many are compared, in a turn one."""
 
 
 def compare_at_your_sizes(
@@ -28,7 +29,7 @@ def compare_at_your_sizes(
     *,
     in_a_turn: bool,
 ) -> tuple[Disclosure, ...]:
-    """What was compared, in the first input set that could be; raises `Rejected` where an answer is wrong.
+    """What was compared, in input sets that are drawn; raises `Rejected` where an answer is wrong.
 
     A sample of programs where that tells anything, else one call of all of them. Nothing on a GPU, where the user's
     sizes are run anyway, where programs wait for one another, and where neither is done in time.
@@ -39,13 +40,14 @@ def compare_at_your_sizes(
     if context.level:
         # It took too long at larger sizes already.
         return ()
-    told = []
-    for source in smaller:
+    told: list[Disclosure] = []
+    secrets.SystemRandom().shuffle(smaller)
+    for source in smaller[: 1 if in_a_turn else _MOST_SETS]:
         with step("your sizes"):
             try:
                 compared = _compared(context, start, findings, source, in_a_turn=in_a_turn)
             except Rejected as refused:
-                if refused.reason.code not in _NOT_KNOWN:
+                if refused.reason.code not in NOT_KNOWN:
                     raise
                 continue
         if compared is not None:

@@ -13,12 +13,14 @@ from kernelagent.tools.judge.problem.memory_limit import memory_limit
 from kernelagent.tools.judge.problem.memory_need import need_of
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import Sizes, inputs_without_contents, on_meta
+from kernelagent.tools.judge.problem.trials.defined_writes import with_defined_writes
 from kernelagent.tools.judge.problem.trials.inputs import (
     InputSource,
     input_sources,
     leading_dimension,
 )
 from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.virtual.cost.eager import eager_rows
 
@@ -43,9 +45,12 @@ class Larger:
     constant: bool
     """Whether there are example tensors only."""
 
-    def draw(self) -> Arguments:
-        """With contents."""
-        return draw(self.source, constant=self.constant)
+    def draw(self) -> Arguments | None:
+        """With contents; None where there is no memory for them, or the user's function refuses."""
+        try:
+            return draw(self.source, constant=self.constant)
+        except REFUSALS:
+            return None
 
 
 def larger_inputs(
@@ -68,6 +73,8 @@ def larger_inputs(
         try:
             every = input_sources(problem, hollow, device, scope, may_shrink=True, share=work)
             whole = next(one for one in every if one.name == source.name)
+            if whole.shrunk is not None and _keeps_its_rows(source):
+                continue
             inputs = inputs_without_contents(problem, scope, _sizes_of(whole))
             if inputs is None or not _is_affordable(context, inputs[source.name], most_bytes):
                 continue
@@ -76,15 +83,24 @@ def larger_inputs(
         rows = leading_dimension(inputs[source.name]) or 0
         if context.whole is None and rows < _LARGER * executed:
             return None
-        oracle = context.oracle.beside()
-        if context.whole is not None:
-            oracle = Oracle(context.whole, device, scope)
-        oracle.use_weights(oracle.given_weights)
+        try:
+            oracle = context.oracle.beside()
+            if context.whole is not None:
+                oracle = Oracle(context.whole, device, scope)
+            oracle.use_weights(oracle.given_weights)
+            defined = with_defined_writes(oracle, whole)
+        except REFUSALS:
+            return None
         where = f"input set {source.name!r} at your sizes"
         if whole.shrunk is not None:
             where = f"{where}, but {whole.shrunk}"
-        return Larger(source.name, where, oracle, whole, constant)
+        return Larger(source.name, where, oracle, defined, constant)
     return None
+
+
+def _keeps_its_rows(source: InputSource) -> bool:
+    """Whether all rows were executed: whole numbers in the inputs may count them."""
+    return source.shrunk is not None and source.shrunk.now == source.shrunk.was
 
 
 def _sizes_of(source: InputSource) -> Sizes:

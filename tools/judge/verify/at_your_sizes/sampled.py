@@ -20,6 +20,7 @@ from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
@@ -30,6 +31,7 @@ from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.answers import Answer
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _LEAST_STORED = 0.8
@@ -76,8 +78,11 @@ def compared_by_sample(
     given = larger_inputs(context, source, works, most_bytes=most)
     if given is None:
         return None
+    arguments = given.draw()
+    if arguments is None:
+        return None
     with start() as process:
-        return _compared(context, process, given, given.draw(), findings)
+        return _compared(context, process, given, arguments, findings)
 
 
 def _compared(
@@ -93,13 +98,18 @@ def _compared(
         context.construct_at_full_size(process, given.oracle.module)
         process.use_weights(given.oracle.given_weights)
         before = _called(process, arguments, "none")
-        process.take_launches()
+        if len(process.take_launches()) != 1:
+            return None
         torch_rows = process.account(arguments, None, contents=True)
         process.take_launches()
     except Rejected:
         # On the host it may need what kernels would have written.
         return None
     if computing(torch_rows):
+        return None
+    # Before a fault is believed: what the reference refuses there is nobody's fault.
+    trial = natural_trial(context, given, arguments)
+    if trial is None or _goes_on(trial):
         return None
     try:
         after = _called(process, arguments, "drawn")
@@ -117,16 +127,17 @@ def _compared(
     facts = from_data(rows[0]["traffic"], TrafficFacts)
     if facts.atomics:
         return None
-    trial = natural_trial(context, given, arguments)
-    if trial is None or _goes_on(trial):
-        return None
     fresh = _fresh_bytes(before.output, trial.expected.output)
     is_all = _all_is_stored(process, where, arguments, facts, fresh)
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None
+    tolerance = Verifier.of(context, process, findings).tolerance
     try:
-        RightAnswer(findings, None, None).require(trial, replace(after, output=patched))
+        RightAnswer(findings, tolerance, None).require(trial, replace(after, output=patched))
+    except REFUSALS:
+        # Of the reference, which is asked again for the noise of what was refused.
+        return None
     except Rejected as refused:
         raise Rejected(
             refused.reason.code,

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.verify import Verifier
 
 
@@ -30,6 +31,8 @@ class _Tried:
 
 _IN_A_TURN = (_Tried(5.0, 10.0),)
 _AT_THE_END = (_Tried(96.0, 45.0), _Tried(24.0, 30.0), *_IN_A_TURN)
+NOT_KNOWN = frozenset({"timeout", "unverifiable", "out_of_memory", "crash"})
+"""It was verified at the sizes that are executed; what there is no time or no memory for here is no fault of its."""
 _MOST_BYTES = 2e9
 """That the reference's operations may read and write."""
 
@@ -53,7 +56,7 @@ def compared_whole(
         try:
             return _compared(context, start, findings, given, tried.seconds)
         except Rejected as refused:
-            if not beyond_means(refused):
+            if refused.reason.code not in NOT_KNOWN:
                 raise
     return None
 
@@ -65,7 +68,8 @@ def _compared(
     given: Larger,
     seconds: float,
 ) -> Disclosure | None:
-    trial = natural_trial(context, given, given.draw())
+    arguments = given.draw()
+    trial = None if arguments is None else natural_trial(context, given, arguments)
     if trial is None:
         return None
     with start() as process:
@@ -75,6 +79,9 @@ def _compared(
         verifier = Verifier.of(context, process, Findings(kernels=findings.kernels))
         try:
             replace(verifier, oracle=given.oracle).once(trial, given.oracle.given_weights)
+        except REFUSALS:
+            # Of the reference, which is asked again for the noise of what was refused.
+            return None
         except Rejected as refused:
             raise Rejected(
                 refused.reason.code,
