@@ -40,7 +40,7 @@ check: .venv/installed-dev
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports
 
-# Of tests with several cases half of them, drawn by SEED; `make long-whole`: all.
+# Of tests with several cases a third of them, drawn by SEED; `make long-whole`: all.
 LONG := $(SIDE_BY_SIDE) -m "(long or hypothesis) and not soak and not gpu" --hypothesis-profile long --timeout 3600 \
     --hypothesis-seed $(SEED)
 

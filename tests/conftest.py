@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--drawn",
         metavar="SEED",
-        help="of each test with several cases in the long lane run half of them, drawn by this seed",
+        help="of each test with several cases in the long lane run a third of them, drawn by this seed",
     )
 
 

@@ -108,7 +108,7 @@ C = TypeVar("C", bound=Case)
 
 
 def not_drawn(items: Iterable[C], seed: str) -> set[C]:
-    """Half of the cases of every test that has several in the long lane: those that this draw leaves to the next.
+    """Two thirds of the cases of every test that has several in the long lane: those that this draw leaves to the next.
 
     Of one file the same cases, so that what is made for a case is made once. A case marked `always` is never among them.
     """
@@ -119,7 +119,7 @@ def not_drawn(items: Iterable[C], seed: str) -> set[C]:
     left: set[C] = set()
     for cases in tests.values():
         by_draw = sorted(cases, key=lambda case: _place(case, seed))
-        rest = by_draw[(len(cases) + 1) // 2 :]
+        rest = by_draw[(len(cases) + 2) // 3 :]
         left |= {case for case in rest if not case.get_closest_marker("always")}
     return left
 
