@@ -18,7 +18,6 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.evaluation import Disclosure, HeadroomFacts, Interval, Timing
 from kernelagent.tools.calls.training_step import TrainingStep
@@ -38,6 +37,7 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.steps.training import WITH_BACKWARD
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.interpreted_work import bytes_in
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.timing.blocks import Blocks, Running, silent
 from kernelagent.tools.judge.timing.chained import Chained, cross_examine
@@ -255,7 +255,7 @@ def _compiled(collected: _Collected, name: str, sides: Mapping[str, Side], count
 def rotated(context: JudgeContext, source: InputSource) -> list[Any]:
     """Fresh draws, together larger than any cache where they are not too small for that."""
     first = draw(source, constant=context.problem.constant_inputs)
-    count = rotations(_bytes_of(first))
+    count = rotations(bytes_in(first))
     rest = (draw(source, constant=context.problem.constant_inputs) for _ in range(count - 1))
     return [first, *rest]
 
@@ -267,7 +267,7 @@ def rotations(size: int) -> int:
 
 def cached_inputs(source: InputSource, l2_bytes: int | None) -> Disclosure | None:
     """That all sets of arguments stay in the device's L2 cache while they are timed; None if not."""
-    size = _bytes_of(source.full)
+    size = bytes_in(source.full)
     count = rotations(size)
     if l2_bytes is None or count * size > l2_bytes:
         return None
@@ -277,10 +277,6 @@ def cached_inputs(source: InputSource, l2_bytes: int | None) -> Disclosure | Non
         f"stay in the device's L2 cache ({l2_bytes >> 20} MiB), for the candidate and for the "
         f"baselines alike: both are timed with their inputs in cache",
     )
-
-
-def _bytes_of(arguments: Any) -> int:
-    return sum(t.numel() * t.element_size() for t in tree_leaves(arguments) if hasattr(t, "numel"))
 
 
 def timed_step(context: JudgeContext, sets: Sequence[Any]) -> TrainingStep | None:

@@ -81,13 +81,12 @@ class Verifier(CheckedCall):
     def of(cls, context: JudgeContext, process: CandidateProcess, findings: Findings) -> Verifier:
         """Made from the run's settings. Its oracle holds the weights of the latest round."""
         settings = context.settings
-        given = settings.rtol is not None or settings.atol is not None
         return cls(
             process=process,
             findings=findings,
             device=context.device.kind,
             needs_kernel=settings.policy != "any",
-            tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
+            tolerance=UserTolerance.of(settings),
             check=context.problem.check,
             oracle=context.oracle,
             deck=Deck(binds=not unplaced(context.oracle.module)),

@@ -27,11 +27,11 @@ from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, l
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
+from kernelagent.tools.judge.verify.compare.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.answers import Answer
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
-from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _LEAST_STORED = 0.8
@@ -132,7 +132,7 @@ def _compared(
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None
-    tolerance = Verifier.of(context, process, findings).tolerance
+    tolerance = UserTolerance.of(context.settings)
     try:
         RightAnswer(findings, tolerance, None).require(trial, replace(after, output=patched))
     except REFUSALS:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.verify.compare.compare import leaves
 
@@ -17,6 +18,13 @@ class UserTolerance:
 
     rtol: float
     atol: float
+
+    @classmethod
+    def of(cls, settings: JudgeSettings) -> UserTolerance | None:
+        """None where the user gave neither."""
+        if settings.rtol is None and settings.atol is None:
+            return None
+        return cls(settings.rtol or 0.0, settings.atol or 0.0)
 
     def accepts(self, output: Any, oracle64: Any) -> bool:
         """False also where the shapes differ."""
