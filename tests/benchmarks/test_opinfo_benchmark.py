@@ -17,6 +17,12 @@ _KNOWN = {"linalg.eig"}
 """Refuses its own backward, except under a mode of torch's, as the reference is called."""
 
 
+@pytest.fixture(autouse=True)
+def settings_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's samples, once imported, forbid all of the process to set `torch.backends.cudnn` by hand; other tests do."""
+    monkeypatch.setattr(torch.backends, "disable_global_flags", lambda: None)
+
+
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_no_operation_of_torch_is_refused(

@@ -121,6 +121,11 @@ def test_what_torch_does_is_not_the_texts_own_work(work):
     assert min(one.busy_s for one in done) < 1e-4
 
 
+def test_a_hundred_calls_of_torch_leave_next_to_nothing_of_being_followed():
+    text = "x = torch.ones(4, 4)\n" + "x[1]\n" * 100
+    assert min(worked(text).busy_s for _ in range(9)) < 5e-6
+
+
 def test_following_the_text_is_none_of_its_work():
     def share() -> float:
         began = time.thread_time()

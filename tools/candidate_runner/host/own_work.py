@@ -26,6 +26,8 @@ class OwnWork:
     def __init__(self, counts: Callable[[FrameType], bool | None]) -> None:
         """`counts`: whether a function's work counts; None: as that of its caller."""
         self._counts = counts
+        self._slowness = max(1.0, min(_of_turns() for _ in range(3)) / _OF_TURNS_S)
+        """How many times as long as on a server's core of 2023 everything takes here, what being followed takes included."""
         self._seconds = 0.0
         self._frames: list[bool] = []
         """Of the functions under way: whether their work counts."""
@@ -35,13 +37,13 @@ class OwnWork:
 
     def seconds(self) -> float:
         """On a core that is not slower than usual."""
-        return self._seconds / max(1.0, min(_of_turns() for _ in range(3)) / _OF_TURNS_S)
+        return self._seconds / self._slowness
 
     def pause(self, left_out: float = 0.0) -> None:
         """Ends a stretch, as whoever follows begins to work."""
         if self._since is not None:
-            more = _worked() - self._since - _OF_A_STRETCH_S - self._left_out - left_out
-            self._seconds += max(0.0, more)
+            free = _OF_A_STRETCH_S + self._left_out + left_out
+            self._seconds += max(0.0, _worked() - self._since - self._slowness * free)
         self._since, self._left_out = None, 0.0
 
     def go_on(self) -> None:

@@ -78,7 +78,9 @@ def _backward(
     inner = rest - _across(total / count, x) - centred * _across(slope, x)
     factor = save_rstd if weight is None else save_rstd * weight
     kinds = (x.dtype, *[(x if weight is None else weight).dtype] * 2)
-    made = (inner * _across(factor, x), along * save_rstd, total + shared * count)
+    # The bias' gradient is a sum of what came: put together from the rest and what was taken off, it would have the rounding of
+    # a count times as much as the sum may be.
+    made = (inner * _across(factor, x), along * save_rstd, _sum(upstream))
     return tuple(
         value.to(kind) if wanted else None
         for value, kind, wanted in zip(made, kinds, mask, strict=True)
