@@ -266,6 +266,23 @@ def test_a_training_step_is_taken_there_as_well(
         opened.close()
 
 
+def test_what_shows_there_alone_is_told(judge: Judge) -> None:
+    source = HONEST
+    for old, new in LAUNCHES_TWICE.items():
+        source = source.replace(old, new.replace("min(rows, 65535)", "rows"))
+    assert "nothing[(1,)](out)" in source
+    source = source.replace("nothing[(1,)](out)", "nothing[(1 + (rows > 9000),)](out, rows)")
+    source = source.replace(
+        "def nothing(x_ptr):\n    tl.store(x_ptr, tl.load(x_ptr))",
+        "def nothing(x_ptr, n_rows):\n    if n_rows > 9000:\n        tl.atomic_add(x_ptr, 0.0)\n    else:\n"
+        "        tl.store(x_ptr, tl.load(x_ptr))",
+    )
+    evaluation = judged(judge, source)
+    require_compared(evaluation, right=True)
+    (told,) = [each.message for each in evaluation.disclosures if each.code == "nondeterministic"]
+    assert "your sizes" in told
+
+
 def require_compared(evaluation: Evaluation, *, right: bool) -> None:
     if right:
         assert evaluation.accepted, evaluation.reason

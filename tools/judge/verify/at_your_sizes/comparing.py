@@ -50,9 +50,9 @@ def compare_at_your_sizes(
                 if refused.reason.code not in NOT_KNOWN:
                     raise
                 continue
-        if compared is not None:
-            told.append(compared)
-    return tuple(told[:1])
+        known = {disclosure.code for disclosure in told}
+        told += [disclosure for disclosure in compared if disclosure.code not in known]
+    return tuple(told)
 
 
 def _compared(
@@ -62,11 +62,13 @@ def _compared(
     source: InputSource,
     *,
     in_a_turn: bool,
-) -> Disclosure | None:
+) -> tuple[Disclosure, ...]:
     by_sample = None
     if not context.trains:
         by_sample = compared_by_sample(context, start, findings, source, in_a_turn=in_a_turn)
     if by_sample is not None and by_sample.is_all:
-        return by_sample.disclosure
+        return (by_sample.disclosure,)
     whole = compared_whole(context, start, findings, source, in_a_turn=in_a_turn)
-    return by_sample.disclosure if whole is None and by_sample is not None else whole
+    if not whole and by_sample is not None:
+        return (by_sample.disclosure,)
+    return whole

@@ -44,10 +44,10 @@ def compared_whole(
     source: InputSource,
     *,
     in_a_turn: bool,
-) -> Disclosure | None:
-    """What was compared; raises `Rejected` as an ordinary call does.
+) -> tuple[Disclosure, ...]:
+    """What was compared, and what no call told before; raises `Rejected` as an ordinary call does.
 
-    None where nothing larger than what was executed can be done in time.
+    Empty where nothing larger than what was executed can be done in time.
     """
     for tried in _IN_A_TURN if in_a_turn else _AT_THE_END:
         given = larger_inputs(context, source, [tried.work], most_bytes=_MOST_BYTES)
@@ -58,7 +58,7 @@ def compared_whole(
         except Rejected as refused:
             if refused.reason.code not in NOT_KNOWN:
                 raise
-    return None
+    return ()
 
 
 def _compared(
@@ -67,28 +67,32 @@ def _compared(
     findings: Findings,
     given: Larger,
     seconds: float,
-) -> Disclosure | None:
+) -> tuple[Disclosure, ...]:
     arguments = given.draw()
     trial = None if arguments is None else natural_trial(context, given, arguments)
     if trial is None:
-        return None
+        return ()
+    here = Findings(kernels=findings.kernels)
     with start() as process:
         process.load()
         context.construct_at_full_size(process, given.oracle.module)
         process.command_executor({"kind": "mode", "mode": "execute", "seconds": seconds})
-        verifier = Verifier.of(context, process, Findings(kernels=findings.kernels))
+        verifier = Verifier.of(context, process, here)
         try:
             replace(verifier, oracle=given.oracle).once(trial, given.oracle.given_weights)
         except REFUSALS:
             # Of the reference, which is asked again for the noise of what was refused.
-            return None
+            return ()
         except Rejected as refused:
             raise Rejected(
                 refused.reason.code,
                 f"{given.where}: {refused.reason.message}",
                 {**refused.reason.detail, "at_your_sizes": True},
             ) from refused
-    return Disclosure(
+    order = "; programs ran in one order alone" if here.order_matters else ""
+    compared = Disclosure(
         "compared_at_larger_sizes",
-        f"one call of all programs was made on {given.where} as well, and its answer is right",
+        f"one call of all programs was made on {given.where} as well, and its answer is right{order}",
     )
+    others = [d for code, d in here.disclosures.items() if code not in findings.disclosures]
+    return (compared, *(replace(d, message=f"{given.where}: {d.message}") for d in others))
