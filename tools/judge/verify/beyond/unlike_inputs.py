@@ -11,6 +11,7 @@ from typing import TypeVar
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.reached import reached
 from kernelagent.tools.judge.problem.steps.upstreams import of_unlike_sizes
+from kernelagent.tools.judge.problem.trials.checked_inputs import checked_inputs
 from kernelagent.tools.judge.problem.trials.equal_elements import equal_elements
 from kernelagent.tools.judge.problem.trials.floors import at_floors, floors_of
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors
@@ -66,6 +67,7 @@ class UnlikeInputs(UnlikeCalls):
         parts: tuple[Callable[[], None], ...] = (
             partial(self._switches, source, usual),
             partial(self._unread, source, usual),
+            partial(self._checked, source, usual),
             partial(self._inputs, source, usual),
             partial(self._other_integers.about, source, usual),
             partial(self._weights, source, usual),
@@ -130,16 +132,7 @@ class UnlikeInputs(UnlikeCalls):
         """What the reference does not look at, and inputs of which it may look at nothing."""
         drawn = self._draw(source)
         natural, report = named_tensors(drawn), set[str]()
-
-        def keeps(tensors: Tensors) -> bool:
-            if self.allowance.spent:
-                return False
-            try:
-                answer = self.context.oracle.eager(with_changed(drawn, tensors))
-            except NO_ANSWER:
-                return False
-            return share_nonfinite(answer) <= usual
-
+        keeps = self._keeps(drawn, usual)
         for item in unread_places(natural, keeps, self.generator):
             if item.property not in report:
                 asked = self._ask(source, with_changed(drawn, item.tensors), item.property, usual)
@@ -152,6 +145,29 @@ class UnlikeInputs(UnlikeCalls):
             if item.property not in report:
                 # A mean over none of them is NaN, and has to be.
                 asked = self._ask(source, with_changed(drawn, item.tensors), item.property, 1.0)
+                self._note(source, item, asked, report)
+
+    def _keeps(self, drawn: Arguments, usual: float) -> Callable[[Tensors], bool]:
+        """Whether the reference answers with these in the places of their names, no more of it NaN or infinite."""
+
+        def keeps(tensors: Tensors) -> bool:
+            if self.allowance.spent:
+                return False
+            try:
+                answer = self.context.oracle.eager(with_changed(drawn, tensors))
+            except NO_ANSWER:
+                return False
+            return share_nonfinite(answer) <= usual
+
+        return keeps
+
+    def _checked(self, source: InputSource, usual: float) -> None:
+        """Where the module refuses some inputs, others that it does not."""
+        drawn, report = self._draw(source), set[str]()
+        keeps = self._keeps(drawn, usual)
+        for item in checked_inputs(named_tensors(drawn), keeps, self.generator):
+            if item.property not in report:
+                asked = self._ask(source, with_changed(drawn, item.tensors), item.property, usual)
                 self._note(source, item, asked, report)
 
     def _same(self, one: Arguments, other: Arguments) -> bool:
