@@ -37,8 +37,8 @@ def compare_at_your_sizes(
     smaller = [source for source in context.sources if source.shrunk is not None]
     if context.device.kind != "virtual" or findings.order_matters or not smaller:
         return ()
-    if context.level:
-        # It took too long at larger sizes already.
+    if context.level and in_a_turn:
+        # It took too long at larger sizes already; the last judging tries even so.
         return ()
     told: list[Disclosure] = []
     secrets.SystemRandom().shuffle(smaller)
