@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -18,7 +17,7 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.interpreted_work import INTERPRETED_BYTES
+from kernelagent.tools.judge.problem.trials.interpreted_work import INTERPRETED_BYTES, bytes_in
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 
 _TYPES = (*HALVES, torch.float32)
@@ -49,7 +48,7 @@ def neighbours(
         return
     for name, what, draw in _proposed(source, dynamic, oracle):
         arguments = _answered(draw, oracle)
-        if arguments is None or (interpreted and _bytes(arguments) > INTERPRETED_BYTES):
+        if arguments is None or (interpreted and bytes_in(arguments) > INTERPRETED_BYTES):
             continue
         yield Neighbour(InputSource(name, on_meta(arguments), draw, writes=source.writes), what)
 
@@ -161,7 +160,3 @@ def _sized(places: Sequence[Place], size: int, report: Mapping[str, str]) -> str
     """In the reader's names, for example `x.shape[0] = residual.shape[0] = 33`."""
     named = (f"{report.get(name, name)}.shape[{axis}]" for name, axis in places)
     return " = ".join(named) + f" = {size}"
-
-
-def _bytes(arguments: Any) -> int:
-    return sum(t.numel() * t.element_size() for t in named_tensors(arguments).values())

@@ -21,13 +21,13 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.calls.whereabouts import Whereabouts
 from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.trials.interpreted_work import bytes_in
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.verify.beyond.fed_back import DEEP, can_feed, fed_back, one_for_two
 from kernelagent.tools.judge.verify.beyond.own_state import OwnState
 from kernelagent.tools.judge.verify.beyond.unwritten_reads import require_right_in_kept_memory
 from kernelagent.tools.judge.verify.checked_call import CheckedCall
-from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.answers import Answer
@@ -66,7 +66,7 @@ class _Held:
 
     def add(self, call: int, trial: Trial, output: Any) -> None:
         """Keep a call; of large ones only the last, as the runner does, which keeps its inputs twice."""
-        self.size += _bytes_of(output) + 2 * _bytes_of(trial.arguments)
+        self.size += bytes_in(output) + 2 * bytes_in(trial.arguments)
         if self.size > _HELD_BYTES:
             self.earlier.clear()
             self.size = 0
@@ -351,8 +351,3 @@ def _shows_factors(trial: Trial) -> bool:
     return not tensors or any(
         float((widened(t).isfinite() & (t != 0)).double().mean()) >= _SHOWS for t in tensors
     )
-
-
-def _bytes_of(value: Any) -> int:
-    leaves = (leaf for _, leaf in compare.leaves(value))
-    return sum(t.numel() * t.element_size() for t in leaves if isinstance(t, torch.Tensor))
