@@ -104,7 +104,7 @@ PROBES = (
     ProbeKind(
         "structures",
         "tensors as batches have them: all rows alike, of one sign, mostly zero; causal, padded and open "
-        "masks; consecutive and equal ids; one input equal to another",
+        "masks; consecutive and equal ids; one input equal to another, indices of the largest beside them",
         (2, 3, 4, 4, *(AT_THE_END,) * 12),
         (1, 2, 3, *(4,) * 6),
         refuses="w-one-more-where-all-masks-are-alike",

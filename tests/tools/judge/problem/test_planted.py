@@ -21,7 +21,7 @@ from kernelagent.tools.judge.problem.trials.planting.planted import (
     planted,
     planted_weights,
 )
-from kernelagent.tools.judge.problem.trials.planting.planted_values import related
+from kernelagent.tools.judge.problem.trials.planting.relations import related
 from kernelagent.tools.judge.problem.trials.probes import Dropped
 from kernelagent.tools.judge.verify.compare.single_elements import far_off, first_off
 from tests.tools.judge.counting import operations_of
@@ -329,7 +329,9 @@ def test_in_some_turns_rows_beside_each_other_have_one_id_and_begin_alike():
 
 def test_rows_of_eight_bits_begin_alike_too():
     x = torch.randn(24, 40, generator=seeded()).to(torch.float8_e4m3fn)
-    made = related({}, {"x": x, "ids": torch.randint(0, 40, (24,), generator=seeded())}, 1)
+    made = related(
+        {}, {"x": x, "ids": torch.randint(0, 40, (24,), generator=seeded())}, 1, seeded()
+    )
     assert made["x"].dtype == x.dtype
     rows = made["x"].float()
     assert bool((rows[1:, :4] == rows[:-1, :4]).all(1).any())

@@ -37,8 +37,8 @@ from kernelagent.tools.judge.problem.trials.planting.planted_values import (
     Reach,
     flattened,
     is_free,
-    related,
 )
+from kernelagent.tools.judge.problem.trials.planting.relations import related
 from kernelagent.tools.judge.problem.trials.probes import (
     REFUSALS,
     Dropped,
@@ -129,7 +129,7 @@ def planted(
                 for name, values in ends.items()
             }
         if kind == "structures":
-            tensors |= related(tensors, natural, turn)
+            tensors |= related(tensors, natural, turn, generator)
         if kind == "beside_numbers":
             tensors |= reach.pairs(tensors, natural)
         outcome = lasting(

@@ -14,7 +14,6 @@ from kernelagent.tools.calls.complex_numbers import (
     in_each_part,
     without_tiny,
 )
-from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.judge.problem.trials.input_domain import (
     Domain,
     Tensors,
@@ -53,9 +52,6 @@ _SHARE = 8
 
 
 FREE = ("real", "positive")
-
-
-_IDS = ("integer", "observed")
 
 
 @dataclass(frozen=True)
@@ -333,43 +329,6 @@ class Reach:
 
 def is_free(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and observe(tensor).kind in FREE
-
-
-def related(tensors: Tensors, natural: Tensors, turn: int) -> dict[str, torch.Tensor]:
-    """In some turns one input has the values of another of its shape, or those with the other sign.
-
-    In others neighbouring rows have one id and begin alike, as repeated prompts do.
-    """
-    if turn % 3 == 1:
-        return _rows_with_one_id(natural)
-    if turn % 3:
-        return {}
-    by_form: dict[Any, str] = {}
-    for name, tensor in tensors.items():
-        if not is_free(tensor) and not tensor.is_complex():
-            continue
-        first = by_form.setdefault((tensor.shape, tensor.dtype), name)
-        if first != name:
-            values = widened(tensors[first])
-            values = values if turn % 2 else -values
-            allowed = values if not observe(tensor).nonnegative else values.abs()
-            return {name: laid_out_like(allowed.to(tensor.dtype), tensor)}
-    return {}
-
-
-def _rows_with_one_id(natural: Tensors) -> dict[str, torch.Tensor]:
-    """Empty where there are no ids, or no rows."""
-    ids = {n: t for n, t in natural.items() if t.dim() and observe(t).kind in _IDS}
-    wide = {n: t for n, t in natural.items() if t.dim() > 1 and t.shape[-1] > 1 and is_free(t)}
-    rows = {n: t for n, t in wide.items() if observe(t).low < 0}
-    if not ids or not rows:
-        return {}
-    alike = {n: laid_out_like(patterns.in_runs(t), t) for n, t in ids.items()}
-    for name, tensor in rows.items():
-        begun = patterns.beginning_alike(widened(tensor.detach()))
-        values = shaped_like(begun, tensor, observe(tensor))
-        alike[name] = laid_out_like(values, tensor)
-    return alike
 
 
 def flattened(tensor: torch.Tensor) -> torch.Tensor:

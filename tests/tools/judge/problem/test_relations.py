@@ -1,0 +1,49 @@
+"""Integers that number places of another input are those of its largest, and integers of two inputs agree in many places."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernelagent.tools.judge.problem.trials.planting.relations import related
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.mark.parametrize("shape", [(64, 300), (64, 300, 4)])
+def test_targets_are_the_likeliest_classes_and_others_near_them(shape: tuple[int, ...]) -> None:
+    logits = torch.randn(shape, generator=seeded())
+    target = torch.randint(0, 300, (shape[0], *shape[2:]), generator=seeded())
+    made = related({}, {"target": target, "logits": logits}, 2, seeded())
+    assert torch.equal(made["logits"], logits)
+    rank = (logits > logits.gather(1, made["target"].unsqueeze(1))).sum(1)
+    assert 0.5 < float((rank == 0).float().mean()) < 0.95
+    assert {1, 2, 10} & set(rank.reshape(-1).tolist())
+
+
+def test_tokens_agree_with_the_likeliest_ones_at_first_and_again_behind_a_difference() -> None:
+    logits = torch.randn(32, 9, 200, generator=seeded())
+    draft = torch.randint(0, 200, (32, 8), generator=seeded())
+    same = related({}, {"draft": draft, "logits": logits}, 2, seeded())["draft"] == logits[
+        :, :8
+    ].argmax(-1)
+    first_difference = same.long().cumprod(1).sum(1)
+    assert len(set(first_difference.tolist())) > 3
+    assert bool((same.sum(1) > first_difference).any())
+
+
+def test_integers_of_two_inputs_agree_in_many_places() -> None:
+    one, two = (
+        torch.randint(0, 999, (32, 12), generator=torch.Generator().manual_seed(at))
+        for at in (1, 2)
+    )
+    made = related({}, {"one": one, "two": two}, 2, seeded())
+    assert torch.equal(made["one"], one)
+    assert 0.5 < float((made["two"] == one).float().mean()) < 0.95
+
+
+def test_integers_that_number_nothing_beside_them_stay() -> None:
+    natural = {"x": torch.randn(8, 40), "ids": torch.randint(0, 4000, (8,))}
+    assert related({}, natural, 2, seeded()) == {}
