@@ -114,3 +114,17 @@ def test_weights_of_one_pattern_keep_shape_type_and_what_is_tied():
             assert torch.equal(made["steps"], state["steps"])
             assert [made[n].dtype for n in state] == [t.dtype for t in state.values()]
             assert [made[n].shape for n in state] == [t.shape for t in state.values()]
+
+
+def test_in_some_items_of_a_batch_rows_are_along_time_and_in_others_along_features() -> None:
+    x = torch.randn(4, 64, 24, generator=seeded())
+    result = planted(
+        "row_patterns", {"x": x}, NONE, seeded(),
+        lambda t: t["x"] * 2, lambda t, steps=None: t["x"].double() * 2,
+        scales={"output": 1.0}, elementwise=True, turn=0,
+    )  # fmt: skip
+    made = result.tensors["x"]
+    assert made.shape == x.shape
+    rising = [[bool((item.diff(dim=dim) > 0).all(dim).any()) for dim in (0, 1)] for item in made]
+    assert [True, False] in rising
+    assert [False, True] in rising

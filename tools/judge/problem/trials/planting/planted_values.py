@@ -120,6 +120,8 @@ class Reach:
         wide = flattened(tensor).reshape(tensor.shape)
         change = patterns.in_rows if kind == "row_patterns" and tensor.dim() else patterns.whole
         values = change(wide, draw, turn)
+        if change is patterns.in_rows:
+            values = self._some_along_another(values, wide, turn)
         if domain.kind == "positive":
             values = values.abs() + domain.low / 8
         elif self.freedom != "any" and domain.nonnegative:
@@ -127,6 +129,20 @@ class Reach:
         if self.freedom == "range":
             values = values.clamp(domain.low, domain.high)
         return shaped_like(values, tensor, domain)
+
+    def _some_along_another(
+        self, values: torch.Tensor, wide: torch.Tensor, turn: int
+    ) -> torch.Tensor:
+        """Every second item of a batch with its rows along another dimension: time has features beside one another."""
+        others = [at for at in range(1, wide.dim() - 1) if wide.shape[at] >= FEW]
+        if not others or wide.shape[0] < 2:
+            return values
+        dim = others[self._below(len(others))]
+        items = slice(self._below(2), None, 2)
+        rows = patterns.in_rows(wide[items].movedim(dim, -1), self.generator, turn)
+        values = values.clone()
+        values[items] = rows.movedim(-1, dim)
+        return values
 
     def with_literals(self, tensor: torch.Tensor, *, any_sign: bool = False) -> torch.Tensor:
         """Its own values, a few of them exchanged, those of one row of one magnitude.
