@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import has_structures
 from kernelagent.tools.judge.verify.at_your_sizes.sampled import compared_by_sample
 from kernelagent.tools.judge.verify.at_your_sizes.whole import NOT_KNOWN, compared_whole
 from kernelagent.tools.judge.verify.findings import Findings
@@ -42,10 +44,15 @@ def compare_at_your_sizes(
         return ()
     told: list[Disclosure] = []
     secrets.SystemRandom().shuffle(smaller)
-    for source in smaller[: 1 if in_a_turn else _MOST_SETS]:
+    compare = partial(_compared, context, start, findings, in_a_turn=in_a_turn)
+    asked = [(source, False) for source in smaller[: 1 if in_a_turn else _MOST_SETS]]
+    if not in_a_turn and has_structures(context, smaller[0]):
+        # What a batch has in common (sorted labels, padding) decides more the larger it is.
+        asked.append((smaller[0], True))
+    for source, structured in asked:
         with step("your sizes"):
             try:
-                compared = _compared(context, start, findings, source, in_a_turn=in_a_turn)
+                compared = compare(source, structured=structured)
             except Rejected as refused:
                 if refused.reason.code not in NOT_KNOWN:
                     raise
@@ -62,13 +69,15 @@ def _compared(
     source: InputSource,
     *,
     in_a_turn: bool,
+    structured: bool,
 ) -> tuple[Disclosure, ...]:
+    how = {"in_a_turn": in_a_turn, "structured": structured}
     by_sample = None
     if not context.trains:
-        by_sample = compared_by_sample(context, start, findings, source, in_a_turn=in_a_turn)
+        by_sample = compared_by_sample(context, start, findings, source, **how)
     if by_sample is not None and by_sample.is_all:
         return (by_sample.disclosure,)
-    whole = compared_whole(context, start, findings, source, in_a_turn=in_a_turn)
+    whole = compared_whole(context, start, findings, source, **how)
     if not whole and by_sample is not None:
         return (by_sample.disclosure,)
     return whole

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.bounds.real_work import NEEDS_VALUES
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
@@ -14,20 +18,26 @@ from kernelagent.tools.judge.problem.memory_need import need_of
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import Sizes, inputs_without_contents, on_meta
 from kernelagent.tools.judge.problem.trials.defined_writes import with_defined_writes
+from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like
 from kernelagent.tools.judge.problem.trials.inputs import (
     InputSource,
     input_sources,
     leading_dimension,
 )
 from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
-from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.problem.trials.one_trial import pair
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE
+from kernelagent.tools.judge.problem.trials.planting.planted_values import Reach
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.virtual.cost.eager import eager_rows
 
 _MOST_OPERATIONS = 4e10
 """Of the reference's products, which torch computes here in fp32 and in float64: some seconds on two cores."""
 _BACKWARD = 3
 """A forward with its backward does so many times the work of a forward."""
+_TURNS = 64
+"""Of the structures each is as likely as any other."""
 _LARGER = 4
 """So many times the rows that were executed must be possible."""
 
@@ -45,12 +55,38 @@ class Larger:
     constant: bool
     """Whether there are example tensors only."""
 
+    structured: bool
+    """Whether integers and masks are as batches have them: sorted, alike, padded."""
+
     def draw(self) -> Arguments | None:
         """With contents; None where there is no memory for them, or the user's function refuses."""
         try:
-            return draw(self.source, constant=self.constant)
+            arguments = draw(self.source, constant=self.constant)
         except REFUSALS:
             return None
+        if not self.structured:
+            return arguments
+        natural = {n: t for n, t in named_tensors(arguments).items() if _has_structure(t)}
+        made = {name: laid_out_like(_structured(t), t) for name, t in natural.items()}
+        return pair(with_tensors(arguments, self.source.writes.legal(made, natural)))
+
+
+def has_structures(context: JudgeContext, source: InputSource) -> bool:
+    """Whether any of its inputs are integers or masks."""
+    drawn = named_tensors(draw(source, constant=context.problem.constant_inputs))
+    return any(map(_has_structure, drawn.values()))
+
+
+def _has_structure(tensor: torch.Tensor) -> bool:
+    return not is_inexact(tensor) and tensor.dim() > 0 and tensor.numel() > 1
+
+
+def _structured(tensor: torch.Tensor) -> torch.Tensor:
+    """Sorted numbers as often as all else: that is how a batch is put together by class or by length."""
+    if tensor.dtype != torch.bool and secrets.randbelow(2):
+        return tensor.sort(-1).values
+    reach = Reach("any", 1.0, NONE, torch.Generator().manual_seed(fresh_seed()))
+    return reach.changed("structures", tensor, secrets.randbelow(_TURNS))
 
 
 def larger_inputs(
@@ -59,6 +95,7 @@ def larger_inputs(
     works: Sequence[float],
     *,
     most_bytes: float,
+    structured: bool,
 ) -> Larger | None:
     """The first of them that the reference can be asked for; None where none is larger than what was executed.
 
@@ -94,7 +131,9 @@ def larger_inputs(
         where = f"input set {source.name!r} at your sizes"
         if whole.shrunk is not None:
             where = f"{where}, but {whole.shrunk}"
-        return Larger(source.name, where, oracle, defined, constant)
+        if structured:
+            where = f"{where}, integers and masks as batches have them"
+        return Larger(source.name, where, oracle, defined, constant, structured)
     return None
 
 

@@ -66,6 +66,7 @@ def compared_by_sample(
     source: InputSource,
     *,
     in_a_turn: bool,
+    structured: bool,
 ) -> Sampled | None:
     """What was compared; raises `Rejected` where a program stored what is wrong.
 
@@ -75,7 +76,7 @@ def compared_by_sample(
     works, most = _IN_A_TURN, _BYTES_IN_A_TURN
     if not in_a_turn:
         works, most = _AT_THE_END, _BYTES_AT_THE_END
-    given = larger_inputs(context, source, works, most_bytes=most)
+    given = larger_inputs(context, source, works, most_bytes=most, structured=structured)
     if given is None:
         return None
     arguments = given.draw()

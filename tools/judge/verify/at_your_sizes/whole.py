@@ -44,13 +44,16 @@ def compared_whole(
     source: InputSource,
     *,
     in_a_turn: bool,
+    structured: bool,
 ) -> tuple[Disclosure, ...]:
     """What was compared, and what no call told before; raises `Rejected` as an ordinary call does.
 
     Empty where nothing larger than what was executed can be done in time.
     """
     for tried in _IN_A_TURN if in_a_turn else _AT_THE_END:
-        given = larger_inputs(context, source, [tried.work], most_bytes=_MOST_BYTES)
+        given = larger_inputs(
+            context, source, [tried.work], most_bytes=_MOST_BYTES, structured=structured
+        )
         if given is None:
             continue
         try:
