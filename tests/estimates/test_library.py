@@ -216,3 +216,21 @@ def test_a_small_module_in_one_launch_has_nothing_left_to_gain() -> None:
 def test_the_least_is_never_said_to_lie_above_eager() -> None:
     least = least_of(operations(nn.ReLU(), meta(256)), H100.gpu)
     assert facts_of_least("default", least, 5.0, 1.0, H100).least_us == 1.0
+
+
+def test_what_is_added_into_few_places_is_added_one_after_another() -> None:
+    places, values = torch.empty(1 << 22, dtype=torch.int64, device="meta"), meta(1 << 22)
+
+    def into(count: int) -> float:
+        def summed(places: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(count, device="meta").index_add_(0, places, values)
+
+        return H100.eager(operations(Calling(summed), places, values)).us.value
+
+    assert into(4) > 1000
+    assert into(1 << 20) < 100
+
+
+def test_a_running_sum_of_few_long_columns_takes_a_step_after_another() -> None:
+    columns = operations(Calling(lambda x: torch.cumsum(x, 0)), meta(1 << 20, 2))
+    assert H100.eager(columns).us.value > 1000

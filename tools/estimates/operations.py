@@ -368,6 +368,21 @@ def _attended(
     }
 
 
+def _placed(
+    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Sequence[torch.Tensor]
+) -> dict[str, float]:
+    """How much is added to how many bytes, where it is added up; which numbers meet is in the contents."""
+    index_put = "index_put" in name
+    adds = bool(kwargs.get("accumulate", args[3] if index_put and len(args) > 3 else False))
+    if not (adds if index_put else any(word in name for word in ("_add", "_reduce"))):
+        return {"added": 0.0, "sum_bytes": 0.0}
+    given = [t for t in tree_leaves((args[1:], kwargs)) if isinstance(t, torch.Tensor)]
+    return {
+        "added": max((t.numel() for t in given), default=0),
+        "sum_bytes": args[0].numel() * args[0].itemsize,
+    }
+
+
 def _copied(
     name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Sequence[torch.Tensor]
 ) -> dict[str, float]:
@@ -388,5 +403,6 @@ _READERS: Mapping[str, Callable[..., dict[str, float]]] = {
     "pool": _pooled,
     "attention": _attended,
     "copy": _copied,
+    "placing": _placed,
 }
 _LAID_OUT = frozenset({"pointwise", "copy", "reduction", "softmax"})

@@ -15,8 +15,10 @@ from kernelagent.tools.estimates.fusing import Call, Group
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.estimates.products import convolution, matmul, turned
 from kernelagent.tools.estimates.term import Site, Term, bytes_of, log_of
-from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.ceilings import SECTOR_BYTES, DeviceCeilings
 
+_ADDITION_CLOCKS = 4
+"""Until a sum can be added to (CUDA C++ Programming Guide, multiprocessor level)."""
 _POOL_START, _POOL_ADD, _POOL_COMPARE = 100.0, 15.0, 30.0
 """Instructions of a pooling thread (assumption): three divisions of its number; for each element of the
 window an address, a load, a sum, or a comparison that keeps value and place and looks for NaN."""
@@ -177,7 +179,9 @@ def _scan(op: Operation, site: Site) -> list[Term]:
     rows, length = facts["rows"], facts["length"]
     by = {"scan": 1.0}
     if facts["inner"] > 1:
-        return [Term("scan", site.bytes_us(op.bytes), bytes_by=by)]
+        # One thread for each row, which adds up number after number.
+        steps = 1e6 * length * _ADDITION_CLOCKS / site.gpu.clock_hz
+        return [Term("scan", site.bytes_us(op.bytes), steps, by)]
     # A block of 512 threads takes several rows at once, each in pieces of two elements a thread:
     # it loads a piece, adds it up in as many steps as the piece has doublings, stores it.
     wide = math.ceil(math.log2(max(2.0, length))), math.ceil(math.log2(max(2.0, rows)))
@@ -271,7 +275,16 @@ def _nll(op: Operation, site: Site) -> list[Term]:
 
 
 def _indexed(op: Operation, site: Site) -> list[Term]:
-    return [Term("indexing", site.bytes_us(op.bytes), bytes_by={"pointwise": 1.0, "indexing": 1.0})]
+    by = {"pointwise": 1.0, "indexing": 1.0}
+    return [Term("indexing", site.bytes_us(op.bytes), _added_us(op, site), by)]
+
+
+def _added_us(op: Operation, site: Site) -> float:
+    """What is added to one sector is added one after another; at best all sectors get as much."""
+    sectors = math.ceil(op.facts.get("sum_bytes", 0.0) / SECTOR_BYTES)
+    if not sectors:
+        return 0.0
+    return 1e6 * op.facts["added"] / sectors / site.gpu.same_address_atomics_per_s
 
 
 _MAKERS: Mapping[str, Callable[[Operation, Site], list[Term]]] = {

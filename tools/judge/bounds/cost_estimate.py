@@ -48,9 +48,10 @@ _MORE_THAN_BYTES = frozenset(
     """_trilinear _euclidean_dist _cdist_forward _linalg_eigh _linalg_eigvals _linalg_svd _linalg_solve_ex _linalg_det
     _linalg_slogdet linalg_eig linalg_inv_ex linalg_qr linalg_cholesky_ex linalg_lu linalg_lu_factor_ex linalg_lu_solve
     linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_householder_product linalg_solve_triangular
-    linalg_matrix_exp cholesky cholesky_inverse cholesky_solve triangular_solve geqrf ormqr""".split()
+    linalg_matrix_exp cholesky cholesky_inverse cholesky_solve triangular_solve geqrf ormqr mode kthvalue median nanmedian
+    histc bincount unique_dim _unique2 unique_consecutive""".split()
 )
-"""Torch's operations that decompose matrices, or form products of which no formula counts the arithmetic."""
+"""Torch's operations that decompose matrices, select by rank or count, or form products: no formula counts their arithmetic."""
 _SCRATCH = 4
 _SCRATCH_BYTES = 1 << 18
 """A call is reported if it allocates more than `_SCRATCH` times the bytes that the reference reads and writes, plus

@@ -128,3 +128,18 @@ def test_in_some_items_of_a_batch_rows_are_along_time_and_in_others_along_featur
     rising = [[bool((item.diff(dim=dim) > 0).all(dim).any()) for dim in (0, 1)] for item in made]
     assert [True, False] in rising
     assert [False, True] in rising
+
+
+def test_among_the_structures_are_rows_whose_largest_follow_a_rule_and_rows_in_two_camps() -> None:
+    values = torch.randn(48, 30, generator=seeded())
+    made = [
+        patterns.one_of_whole(kind, values, seeded(seed))
+        for kind in range(len(patterns.WHOLE))
+        for seed in range(12)
+    ]
+    likeliest = [each.argmax(-1) for each in made]
+    assert any(bool((at[1:] == (at[:-1] + 1) % 30).all()) for at in likeliest)
+    assert any(bool((at[2:] == at[:-2]).all() and (at[1:] != at[:-1]).all()) for at in likeliest)
+    cosines = [torch.nn.functional.normalize(each, dim=-1) @ each.T for each in made]
+    apart = [bool((each[0] < 0).any() and (each[-1, -1:] > 0).all()) for each in cosines]
+    assert any(apart)

@@ -47,6 +47,8 @@ _FEWEST_ROWS, _FEWEST_LONG_ROWS = 4, 2
 _GROWS_FROM = 4
 """Rows that do less than this part of the work that may be done are too few."""
 _TIMES_GROWN = 4
+_LEAST_TILE, _LARGEST_TILE = 16, 256
+"""Rows that one program may have, powers of two."""
 _MOST_AS_GIVEN = 8
 """Work of a forward, in seconds of the interpreter's, that is done as it is given where no smaller one is to be had."""
 Scope = Callable[[], AbstractContextManager[Any]]
@@ -266,13 +268,13 @@ def _needed_shrink(at: _Set, share: float) -> Shrunk | None:
             f"input set {at.name!r} of {bytes_in(at.full) / 1e6:,.0f} MB has no dimension to shrink; give "
             f"smaller inputs with --inputs FUNCTION, or use a machine with a GPU and --device cuda"
         )
-    now = _rows(leading / factor)
+    now = _rows(leading / factor, leading)
     for _ in range(_TIMES_GROWN if factor > _GROWS_FROM else 0):
         done = at.work_with(leading, now)
         if done is None or done * _GROWS_FROM > share:
             break
         # As if it grew by the square: by more it would be too many, which is seen.
-        more = min(leading, _rows(now * (share / done) ** 0.5))
+        more = min(leading, _rows(now * (share / done) ** 0.5, leading))
         larger = at.work_with(leading, more)
         if more == now or larger is None or larger > share:
             break
@@ -280,10 +282,17 @@ def _needed_shrink(at: _Set, share: float) -> Shrunk | None:
     return Shrunk(leading, now) if now < leading else None
 
 
-def _rows(wanted: float) -> int:
+def _rows(wanted: float, leading: int) -> int:
+    """About as many as are `wanted`, with the remainder that `leading` has by powers of two.
+
+    A grid that leaves the last rows of the user's own size out leaves some of these out as well.
+    """
     fewer = int(wanted)
     fewest = _FEWEST_ROWS if fewer >= _FEWEST_ROWS else _FEWEST_LONG_ROWS
-    return max(fewest, fewer // 16 * 16 if fewer >= 32 else fewer)
+    if fewer < 2 * _LEAST_TILE:
+        return max(fewest, fewer)
+    tile = min(_LARGEST_TILE, max(_LEAST_TILE, 1 << (fewer // 8).bit_length() - 1))
+    return max(fewest, fewer - (fewer - leading) % tile)
 
 
 def leading_dimension(full: Arguments) -> int | None:

@@ -131,10 +131,50 @@ def _as_one_row(change: Rows) -> Rows:
 
 one_place = _as_one_row(_a_place_in_each)
 """Zeros but for a one somewhere, in a tensor of any shape."""
+
+
+def _peaks(values: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """Rows whose largest stand where a rule says: what is read off them repeats, comes back, is a chain."""
+    if values.dim() < 2:
+        return values
+    count, length = values.shape[-2:]
+    at = torch.arange(count, device=values.device)
+    one, other, third = (below(length, draw) for _ in range(3))
+    kinds = (
+        (at + 1) % length,
+        (at - 1) % length,
+        torch.where(at % 2 == 0, one, other),
+        torch.where(at % 3 == 1, other, one),
+        torch.where(at // 2 % 2 == 0, one, length - 1),
+        torch.where(at < 1 + below(count, draw), one, third),
+    )
+    places = kinds[below(len(kinds), draw)].expand(values.shape[:-1])[..., None]
+    rows = values.reshape(-1, length)
+    peaks = (rows.amax() + rows.amax(-1, keepdim=True) - rows.amin(-1, keepdim=True)).reshape(
+        places.shape
+    )
+    return values.scatter(-1, places, peaks)
+
+
+def _two_camps(values: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """Rows near one, or near its opposite: of the first so many the latter."""
+    if values.dim() < 2:
+        return values
+    first = values[..., :1, :]
+    opposite = torch.arange(values.shape[-2], device=values.device) < 1 + below(
+        values.shape[-2], draw
+    )
+    signs = torch.where(opposite, -1.0, 1.0).to(values)[:, None]
+    return signs * first + _NEAR * (values - first)
+
+
+_NEAR = 1 / 64
 WHOLE: tuple[Rows, ...] = (
     *map(_as_one_row, _ANYWHERE),
     lambda values, draw: values[:1].expand_as(values),
     lambda values, draw: values[..., :1].expand_as(values),
+    _peaks,
+    _two_camps,
 )
 
 
