@@ -166,6 +166,9 @@ class Examination:
         untried = findings.choices.sentence(literals_of("", context.problem.source).values)
         if untried is not None:
             findings.disclose("choices_not_tried", untried)
+        of_reference = findings.reference_choices.sentence()
+        if of_reference is not None:
+            findings.disclose("reference_choices_not_tried", of_reference)
         for disclosure in findings.compiled_code.disclosures():
             findings.disclose(disclosure.code, disclosure.message)
 

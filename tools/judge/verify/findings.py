@@ -11,6 +11,7 @@ import torch
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
 from kernelagent.tools.judge.verify.beyond.compiled_code import CompiledCode
+from kernelagent.tools.judge.verify.beyond.reference_choices import ReferenceChoices
 from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
 from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory
 from kernelagent.tools.judge.verify.diagnosis.gradients import verified_gradients
@@ -52,6 +53,7 @@ class Findings:
     """Kernels, and lines in them, that loaded memory which nobody had written."""
     specialised: Specialised = field(default_factory=Specialised)
     choices: UntriedChoices = field(default_factory=UntriedChoices)
+    reference_choices: ReferenceChoices = field(default_factory=ReferenceChoices)
     compiled_code: CompiledCode = field(default_factory=CompiledCode)
     called: set[str] = field(default_factory=set)
     """Input sets that have been called with."""

@@ -141,9 +141,10 @@ def without_an_answer(output: Any, expected: Expected) -> str | None:
 
 def last_place_decides(rounding: Rounding, what: str) -> Disclosure:
     """Where it is right only in the usual rounding, on special values, and no GPU need have that."""
+    where = f"unless {rounding.words}" if rounding.words else "where a last place decides"
     return Disclosure(
         "last_place_decides",
-        f"it answers otherwise than your module unless {rounding.words}, and a GPU rounds otherwise: {what}",
+        f"it answers otherwise than your module {where}, and a GPU rounds otherwise: {what}",
     )
 
 

@@ -172,6 +172,8 @@ NAMED = {
     "a default of another's": ("nn.ReLU.__init__.__defaults__ = (True,)", "changes_others"),
     "a gradient": ("self.w.grad = x", "changes_others"),
     "printing": ("torch.set_printoptions(precision=1)", "changes_others"),
+    "memory given back to the driver": ("torch.cuda.empty_cache()", "changes_others"),
+    "statistics of the program": ("torch.cuda.reset_peak_memory_stats()", "changes_others"),
     "a file": ("open('/tmp/x')", "reaches_outside"),
     "text that runs": ("eval('1')", "unreadable"),
     "the text of a kernel": ("double._unsafe_update_src('')", "unreadable"),

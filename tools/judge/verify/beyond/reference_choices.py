@@ -1,0 +1,87 @@
+"""Conditions of the reference's own text that came out one way in every judged call.
+
+A candidate may leave out what such a condition chooses between, and nothing in its own text tells of that. So the
+reference is followed as well, on what the candidate was judged on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from kernelagent.tools.candidate_runner.host.torch_choices import TorchChoices
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
+from kernelagent.tools.virtual.kernel_text.choices import FALSE, TRUE
+
+_CALLS_WITHOUT_ANY = 4
+"""A reference that has asked for no condition so often is followed no longer."""
+_BOTH = TRUE | FALSE
+_ASKS = (".any()", ".all()")
+"""With these a module checks what it is given: a line that does chooses between no two results."""
+_OF_FAULTS = frozenset("isnan isinf isfinite isposinf isneginf".split())
+"""Inputs with NaN and infinities are told of by themselves."""
+
+
+class ReferenceChoices:
+    """What was seen of them so far; grows call by call."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._seen: dict[tuple[int, str], int] = {}
+
+    def note(self, oracle: Oracle, arguments: Arguments) -> None:
+        """Follow one forward; a reference that has no answer here tells nothing."""
+        code = getattr(type(oracle.module).forward, "__code__", None)
+        if code is None or self._is_known():
+            return
+        self._calls += 1
+        choices = TorchChoices(code.co_filename)
+        try:
+            with _Noting(choices):
+                oracle.eager(arguments)
+        except REFUSALS:
+            return
+        rows = choices.rows()
+        checks = {line for line, text, _ in rows if text.endswith(_ASKS)}
+        for line, text, ways in rows:
+            if line not in checks:
+                self._seen[line, text] = self._seen.get((line, text), 0) | ways
+
+    def _is_known(self) -> bool:
+        both = all(ways == _BOTH for ways in self._seen.values())
+        return both and self._calls >= _CALLS_WITHOUT_ANY
+
+    def sentence(self) -> str | None:
+        """What to tell of them; None: every condition came out both ways."""
+        untried = UntriedChoices()
+        untried.note_of_torch((line, text, ways) for (line, text), ways in self._seen.items())
+        told = untried.sentence()
+        return None if told is None else f"in your module {told}"
+
+
+class _Noting(TorchFunctionMode):
+    """Hands what the reference asks torch for, of several elements, to `choices`."""
+
+    def __init__(self, choices: TorchChoices) -> None:
+        super().__init__()
+        self._choices = choices
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        single = isinstance(result, torch.Tensor) and result.numel() == 1
+        asks = name in ("any", "all")
+        if (asks or not single) and name.strip("_") not in _OF_FAULTS:
+            self._choices.note(name, (args, kwargs), result)
+        return result
