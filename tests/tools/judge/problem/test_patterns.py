@@ -143,3 +143,22 @@ def test_among_the_structures_are_rows_whose_largest_follow_a_rule_and_rows_in_t
     cosines = [torch.nn.functional.normalize(each, dim=-1) @ each.T for each in made]
     apart = [bool((each[0] < 0).any() and (each[-1, -1:] > 0).all()) for each in cosines]
     assert any(apart)
+
+
+def test_where_ties_may_be_broken_by_rounding_rows_without_any_are_tried() -> None:
+    def runs(x: torch.Tensor) -> torch.Tensor:
+        run = torch.zeros_like(x[:, 0])
+        for step in range(1, x.shape[1]):
+            run = torch.where(x[:, step] > x[:, step - 1], run + 1, torch.zeros_like(run))
+        return run
+
+    def exact(tensors, steps=contextlib.nullcontext()):  # noqa: B008 - it can be entered again
+        with steps:
+            return runs(tensors["x"].double())
+
+    x = torch.randn(4, 48, 24, generator=seeded())
+    result = planted(
+        "row_patterns", {"x": x}, NONE, seeded(), lambda t: runs(t["x"]), exact,
+        scales={"output": 1.0}, elementwise=False, turn=0,
+    )  # fmt: skip
+    assert runs(result.tensors["x"]).max() == 47

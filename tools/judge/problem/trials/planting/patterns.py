@@ -178,18 +178,36 @@ WHOLE: tuple[Rows, ...] = (
 )
 
 
-def in_rows(values: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
-    """Each row by the next of `ROWS`, some as another row is, some as they are; few rows see few of them."""
+UNTIED: tuple[Rows, ...] = (
+    lambda rows, draw: evenly_spaced(
+        rows.amin(1, keepdim=True), rows.amax(1, keepdim=True), rows.shape[1]
+    ),
+    lambda rows, draw: evenly_spaced(
+        rows.amax(1, keepdim=True), rows.amin(1, keepdim=True), rows.shape[1]
+    ),
+    lambda rows, draw: rows.abs(),
+    lambda rows, draw: -rows.abs(),
+    lambda rows, draw: torch.sigmoid(rows / _rms(rows)),
+    _alternating,
+)
+"""Those whose elements differ from their neighbours: what is compared with them comes out the same however it is rounded."""
+
+
+def in_rows(
+    values: torch.Tensor, draw: Draw, turn: int, changes: Sequence[Rows] = ROWS
+) -> torch.Tensor:
+    """Each row by the next of `changes`, some as another row is, some as they are; few rows see few of them."""
     rows = values.reshape(-1, values.shape[-1]) if values.dim() > 1 else values.reshape(1, -1)
     rows = rows.clone()
     order = torch.randperm(len(rows), generator=draw).to(rows.device)
-    kinds = len(ROWS) + 2
-    for kind, change in enumerate(ROWS):
+    kinds = len(changes) + 2
+    for kind, change in enumerate(changes):
         at = order[(kind - turn) % kinds :: kinds]
         if at.numel():
             rows[at] = change(rows[at], draw)
-    copied = slice((len(ROWS) - turn) % kinds, None, kinds)
-    rows[order[copied]] = rows[order.roll(1)[copied]]
+    if changes is ROWS:
+        copied = slice((len(ROWS) - turn) % kinds, None, kinds)
+        rows[order[copied]] = rows[order.roll(1)[copied]]
     return rows.reshape(values.shape)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -113,9 +114,11 @@ def planted(
     most = _MOST_BESIDE_NUMBERS if kind == "beside_numbers" else most
     # The ends have no magnitudes: one try for each freedom.
     most = 1.0 if kind == "ends" else most
-    for freedom, cap in dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER):
+    rungs = dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER)
+    ties = (False, True) if kind == "row_patterns" else (False,)
+    for untied, (freedom, cap) in product(ties, rungs):
         generator.set_state(start)
-        reach = Reach(freedom, cap, literals, generator)
+        reach = Reach(freedom, cap, literals, generator, untied)
         tensors = {
             name: laid_out_like(reach.changed(kind, t, turn + place), t)
             for place, (name, t) in enumerate(natural.items())

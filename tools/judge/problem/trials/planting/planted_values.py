@@ -62,6 +62,12 @@ class Reach:
     cap: float
     literals: Literals
     generator: torch.Generator
+    untied: bool = False
+    """Whether rows with structure have no ties, which rounding may break."""
+
+    @property
+    def _rows(self) -> tuple[patterns.Rows, ...]:
+        return patterns.UNTIED if self.untied else patterns.ROWS
 
     def changed(self, kind: str, tensor: torch.Tensor, turn: int) -> torch.Tensor:
         if tensor.is_complex():
@@ -118,10 +124,11 @@ class Reach:
         if not is_free(tensor):
             return fresh_values(tensor, domain, draw)
         wide = flattened(tensor).reshape(tensor.shape)
-        change = patterns.in_rows if kind == "row_patterns" and tensor.dim() else patterns.whole
-        values = change(wide, draw, turn)
-        if change is patterns.in_rows:
+        if kind == "row_patterns" and tensor.dim():
+            values = patterns.in_rows(wide, draw, turn, self._rows)
             values = self._some_along_another(values, wide, turn)
+        else:
+            values = patterns.whole(wide, draw, turn)
         if domain.kind == "positive":
             values = values.abs() + domain.low / 8
         elif self.freedom != "any" and domain.nonnegative:
@@ -139,7 +146,7 @@ class Reach:
             return values
         dim = others[self._below(len(others))]
         items = slice(self._below(2), None, 2)
-        rows = patterns.in_rows(wide[items].movedim(dim, -1), self.generator, turn)
+        rows = patterns.in_rows(wide[items].movedim(dim, -1), self.generator, turn, self._rows)
         values = values.clone()
         values[items] = rows.movedim(-1, dim)
         return values
