@@ -14,6 +14,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.tools.calls.torch_dtypes import name_of
+from kernelagent.tools.virtual.cost.ceilings import SECTOR_BYTES
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any], Any]
 """Positional arguments, keywords, result."""
@@ -371,16 +372,23 @@ def _attended(
 def _placed(
     name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Sequence[torch.Tensor]
 ) -> dict[str, float]:
-    """How much is added to how many bytes, where it is added up; which numbers meet is in the contents."""
-    index_put = "index_put" in name
-    adds = bool(kwargs.get("accumulate", args[3] if index_put and len(args) > 3 else False))
-    if not (adds if index_put else any(word in name for word in ("_add", "_reduce"))):
+    """How many times something is added to how many bytes; which of them meet is in the contents.
+
+    Neighbours of a row are added by one request, as in the counted launches of kernels. `index_put` adds equal places one
+    after another, too.
+    """
+    tensors = [t for t in tree_leaves((args[1:], kwargs)) if isinstance(t, torch.Tensor)]
+    adds = any(word in name for word in ("_add", "_reduce"))
+    if "index_put" in name:
+        adds = bool(kwargs.get("accumulate", args[3] if len(args) > 3 else False))
+    if not tensors or not adds:
         return {"added": 0.0, "sum_bytes": 0.0}
-    given = [t for t in tree_leaves((args[1:], kwargs)) if isinstance(t, torch.Tensor)]
-    return {
-        "added": max((t.numel() for t in given), default=0),
-        "sum_bytes": args[0].numel() * args[0].itemsize,
-    }
+    index, total = tensors[0], args[0]
+    added = float(index.numel())
+    if "index_add" in name:
+        beside = tensors[-1].numel() / max(1.0, added)
+        added = tensors[-1].numel() / min(max(1.0, beside), SECTOR_BYTES / total.itemsize)
+    return {"added": added, "sum_bytes": total.numel() * total.itemsize}
 
 
 def _copied(

@@ -162,3 +162,11 @@ def test_where_ties_may_be_broken_by_rounding_rows_without_any_are_tried() -> No
         scales={"output": 1.0}, elementwise=False, turn=0,
     )  # fmt: skip
     assert runs(result.tensors["x"]).max() == 47
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_unsigned_numbers_have_structures_as_others_have(dtype: torch.dtype) -> None:
+    tensor = torch.randint(3, 40, (6, 9), generator=seeded()).to(dtype)
+    for turn in range(14):
+        made = patterns.integers(tensor, observe(tensor), seeded(turn), turn)
+        assert (made.shape, made.dtype) == (tensor.shape, dtype)

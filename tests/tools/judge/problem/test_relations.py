@@ -47,3 +47,22 @@ def test_integers_of_two_inputs_agree_in_many_places() -> None:
 def test_integers_that_number_nothing_beside_them_stay() -> None:
     natural = {"x": torch.randn(8, 40), "ids": torch.randint(0, 4000, (8,))}
     assert related({}, natural, 2, seeded()) == {}
+
+
+def test_numbers_stay_within_those_that_were_seen_and_lengths_are_never_zero() -> None:
+    x = torch.randn(256, 32, generator=seeded())
+    lengths = torch.randint(8, 32, (256,), generator=seeded())
+    made = related({}, {"x": x, "lengths": lengths}, 2, seeded())["lengths"]
+    assert int(made.min()) >= int(lengths.min())
+    assert not torch.equal(made, lengths)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_unsigned_numbers_agree_as_well(dtype: torch.dtype) -> None:
+    one, two = (
+        torch.randint(0, 99, (8, 12), generator=torch.Generator().manual_seed(at)).to(dtype)
+        for at in (1, 2)
+    )
+    made = related({}, {"one": one, "two": two}, 2, seeded())["two"]
+    assert made.dtype == dtype
+    assert bool((made.long() == one.long()).float().mean() > 0.5)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
 import torch
 
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.verify.beyond.reference_choices import ReferenceChoices
+from kernelagent.tools.judge.verify.beyond.reference_choices import (
+    ReferenceChoices,
+    file_of_forward,
+)
 
 PROBLEM = """\
 import torch
@@ -60,3 +64,28 @@ def test_of_one_that_came_out_both_ways_nothing_is_told(tmp_path: Path) -> None:
 
 def test_inputs_that_the_reference_refuses_tell_nothing(tmp_path: Path) -> None:
     assert sentence_after(reference(tmp_path), torch.full((4, 8), float("nan"))) is None
+
+
+@pytest.mark.parametrize("how", ["@torch.no_grad()", "@functools.lru_cache"])
+def test_a_decorated_forward_is_followed_in_its_own_text(tmp_path: Path, how: str) -> None:
+    text = PROBLEM.replace("import torch\n", "import functools\n\nimport torch\n", 1)
+    text = text.replace("    def forward", f"    {how}\n    def forward")
+    told = sentence_after(reference(tmp_path, text), torch.zeros(4, 8))
+    assert told is not None
+    assert "`x > 4` is false" in told
+    assert "func(" not in told
+
+
+def test_a_forward_that_is_torchs_is_not_followed(tmp_path: Path) -> None:
+    text = PROBLEM.replace("torch.nn.Module", "torch.nn.Sequential")
+    text = (
+        text[: text.index("    def forward")]
+        + "    pass\n"
+        + text[text.index("\n\ndef get_inputs") :]
+    )
+    assert sentence_after(reference(tmp_path, text), torch.zeros(4, 8)) is None
+
+
+def test_a_scripted_module_is_not_followed() -> None:
+    module = torch.jit.script(torch.nn.ReLU())
+    assert file_of_forward(module) is None

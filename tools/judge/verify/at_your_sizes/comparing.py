@@ -57,8 +57,7 @@ def compare_at_your_sizes(
                 if refused.reason.code not in NOT_KNOWN:
                     raise
                 continue
-        known = {disclosure.code for disclosure in told}
-        told += [disclosure for disclosure in compared if disclosure.code not in known]
+        told += [disclosure for disclosure in compared if disclosure not in told]
     return tuple(told)
 
 

@@ -62,10 +62,11 @@ class Larger:
         """With contents; None where there is no memory for them, or the user's function refuses."""
         try:
             arguments = draw(self.source, constant=self.constant)
+            return self._structured(arguments) if self.structured else arguments
         except REFUSALS:
             return None
-        if not self.structured:
-            return arguments
+
+    def _structured(self, arguments: Arguments) -> Arguments:
         natural = {n: t for n, t in named_tensors(arguments).items() if _has_structure(t)}
         made = {name: laid_out_like(_structured(t), t) for name, t in natural.items()}
         return pair(with_tensors(arguments, self.source.writes.legal(made, natural)))
@@ -78,13 +79,14 @@ def has_structures(context: JudgeContext, source: InputSource) -> bool:
 
 
 def _has_structure(tensor: torch.Tensor) -> bool:
-    return not is_inexact(tensor) and tensor.dim() > 0 and tensor.numel() > 1
+    strided = tensor.layout == torch.strided
+    return strided and not is_inexact(tensor) and tensor.dim() > 0 and tensor.numel() > 1
 
 
 def _structured(tensor: torch.Tensor) -> torch.Tensor:
     """Sorted numbers as often as all else: that is how a batch is put together by class or by length."""
     if tensor.dtype != torch.bool and secrets.randbelow(2):
-        return tensor.sort(-1).values
+        return tensor.long().sort(-1).values
     reach = Reach("any", 1.0, NONE, torch.Generator().manual_seed(fresh_seed()))
     return reach.changed("structures", tensor, secrets.randbelow(_TURNS))
 

@@ -10,9 +10,9 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import scaled, single_step
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS, share_nonfinite
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import fresh_seed
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.regions import (
@@ -38,6 +38,9 @@ def natural_trial(context: JudgeContext, given: Larger, arguments: Arguments) ->
         if step is not None:
             scale = scaled(scale, step)
         trial = trial_on(oracle, given.name, "natural", arguments, scale, generator)
+        if given.structured and share_nonfinite(trial.expected.output) > _usual(context, given):
+            # As where a mask hides a row whole: what stands there is nobody's.
+            return None
     except REFUSALS:
         return None
     trial = replace(trial, step=step)
@@ -45,6 +48,12 @@ def natural_trial(context: JudgeContext, given: Larger, arguments: Arguments) ->
     if measure is None:
         return trial
     return replace(trial, compared=replace(trial.compared, measure_noise=_in_one_draw(measure)))
+
+
+def _usual(context: JudgeContext, given: Larger) -> float:
+    """Which share of an answer is NaN or infinite on inputs as the user draws them."""
+    source = next(each for each in context.sources if each.name == given.name)
+    return share_nonfinite(context.oracle.eager(draw(source, constant=given.constant)))
 
 
 def _in_one_draw(measure: MeasureNoise) -> MeasureNoise:

@@ -6,6 +6,9 @@ reference is followed as well, on what the candidate was judged on.
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
@@ -21,6 +24,8 @@ from kernelagent.tools.virtual.kernel_text.choices import FALSE, TRUE
 _CALLS_WITHOUT_ANY = 4
 """A reference that has asked for no condition so often is followed no longer."""
 _BOTH = TRUE | FALSE
+_MOST_CALLS = 64
+_TORCH = str(Path(torch.__file__).parent)
 _ASKS = (".any()", ".all()")
 """With these a module checks what it is given: a line that does chooses between no two results."""
 _OF_FAULTS = frozenset("isnan isinf isfinite isposinf isneginf".split())
@@ -36,11 +41,11 @@ class ReferenceChoices:
 
     def note(self, oracle: Oracle, arguments: Arguments) -> None:
         """Follow one forward; a reference that has no answer here tells nothing."""
-        code = getattr(type(oracle.module).forward, "__code__", None)
-        if code is None or self._is_known():
+        file = file_of_forward(oracle.module)
+        if file is None or self._is_known():
             return
         self._calls += 1
-        choices = TorchChoices(code.co_filename)
+        choices = TorchChoices(file)
         try:
             with _Noting(choices):
                 oracle.eager(arguments)
@@ -54,7 +59,7 @@ class ReferenceChoices:
 
     def _is_known(self) -> bool:
         both = all(ways == _BOTH for ways in self._seen.values())
-        return both and self._calls >= _CALLS_WITHOUT_ANY
+        return self._calls >= _MOST_CALLS or (both and self._calls >= _CALLS_WITHOUT_ANY)
 
     def sentence(self) -> str | None:
         """What to tell of them; None: every condition came out both ways."""
@@ -62,6 +67,15 @@ class ReferenceChoices:
         untried.note_of_torch((line, text, ways) for (line, text), ways in self._seen.items())
         told = untried.sentence()
         return None if told is None else f"in your module {told}"
+
+
+def file_of_forward(module: torch.nn.Module) -> str | None:
+    """Where the forward of its class is written; None where that is in torch, or nowhere."""
+    forward = inspect.getattr_static(type(module), "forward", None)
+    code = getattr(inspect.unwrap(forward), "__code__", None) if callable(forward) else None
+    if not isinstance(code, CodeType) or code.co_filename.startswith(_TORCH):
+        return None
+    return code.co_filename
 
 
 class _Noting(TorchFunctionMode):

@@ -253,7 +253,8 @@ def mask(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
 
 def integers(tensor: torch.Tensor, domain: Domain, draw: Draw, turn: int) -> torch.Tensor:
     """Ids, labels and counts as batches have them, in the range that was seen."""
-    fresh = fresh_values(tensor, domain, draw)
+    # Not all types of unsigned numbers can be turned round, sorted or compared.
+    fresh = fresh_values(tensor, domain, draw).long()
     low, high = int(domain.low), int(domain.high)
     span, count = high - low + 1, max(1, tensor.numel())
     at = torch.arange(count, device=tensor.device).reshape(tensor.shape)

@@ -82,9 +82,15 @@ def _of_the_largest(natural: Tensors, generator: torch.Generator) -> dict[str, t
             rows = _rows_beside(tensor, values)
             if rows is not None:
                 made[other] = values
-                made[name] = laid_out_like(_ranked(rows, generator).to(tensor.dtype), tensor)
+                made[name] = laid_out_like(_within(tensor, _ranked(rows, generator)), tensor)
                 break
     return made
+
+
+def _within(tensor: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """These numbers where `tensor` was seen to hold such, its own elsewhere: a length is never zero, nor a label padding."""
+    seen, own = observe(tensor), tensor.detach().long()
+    return torch.where((numbers >= seen.low) & (numbers <= seen.high), numbers, own)
 
 
 def _rows_beside(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor | None:
@@ -118,10 +124,10 @@ def _agreeing(natural: Tensors, generator: torch.Generator) -> dict[str, torch.T
         if one.dtype != two.dtype or one.shape[:-1] != two.shape[:-1] or one.numel() == 1:
             continue
         length = min(one.shape[-1], two.shape[-1])
-        first, second = one[..., :length], two[..., :length]
-        seen = observe(two)
+        # Not all types of unsigned numbers can be compared.
+        first, values = one.detach()[..., :length].long(), two.detach().long()
+        seen, second = observe(two), values[..., :length]
         same = _in_many_places(second, generator) & (first >= seen.low) & (first <= seen.high)
-        values = two.detach().clone()
         values[..., :length] = torch.where(same, first, second)
         return {name: one, other: laid_out_like(values, two)}
     return {}
