@@ -51,6 +51,10 @@ _SHARE = 8
 """At most one element in so many is planted."""
 
 
+_BARE = frozenset({torch.uint16, torch.uint32, torch.uint64})
+"""Types of which torch can neither sort, gather nor compare numbers."""
+
+
 FREE = ("real", "positive")
 
 
@@ -72,6 +76,8 @@ class Reach:
     def changed(self, kind: str, tensor: torch.Tensor, turn: int) -> torch.Tensor:
         if tensor.is_complex():
             return self._changed_complex(kind, tensor, turn)
+        if tensor.dtype in _BARE:
+            return self.changed(kind, tensor.long(), turn).to(tensor.dtype)
         domain = observe(tensor)
         if tensor.numel() and kind in ("row_patterns", "structures"):
             return self._patterned(kind, tensor, domain, turn)
