@@ -8,7 +8,7 @@ Of each stretch a little is left out, which being followed takes, and more of it
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import thread_time as _worked
+from time import thread_time
 from types import FrameType
 
 _OF_A_STRETCH_S = 2e-6
@@ -23,10 +23,13 @@ _OF_TURNS_S = 13e-6
 class OwnWork:
     """Told of every call and return, adds up seconds of the code that counts."""
 
-    def __init__(self, counts: Callable[[FrameType], bool | None]) -> None:
-        """`counts`: whether a function's work counts; None: as that of its caller."""
+    def __init__(
+        self, counts: Callable[[FrameType], bool | None], worked: Callable[[], float] = thread_time
+    ) -> None:
+        """`counts`: whether a function's work counts; None: as that of its caller. `worked`: the thread's own clock."""
         self._counts = counts
-        self._slowness = max(1.0, min(_of_turns() for _ in range(3)) / _OF_TURNS_S)
+        self._worked = worked
+        self._slowness = max(1.0, min(_of_turns(worked) for _ in range(3)) / _OF_TURNS_S)
         """How many times as long as on a server's core of 2023 everything takes here, what being followed takes included."""
         self._seconds = 0.0
         self._frames: list[bool] = []
@@ -43,13 +46,13 @@ class OwnWork:
         """Ends a stretch, as whoever follows begins to work."""
         if self._since is not None:
             free = _OF_A_STRETCH_S + self._left_out + left_out
-            self._seconds += max(0.0, _worked() - self._since - self._slowness * free)
+            self._seconds += max(0.0, self._worked() - self._since - self._slowness * free)
         self._since, self._left_out = None, 0.0
 
     def go_on(self) -> None:
         """Begins the next stretch, if what is under way counts."""
         if self._frames and self._frames[-1]:
-            self._since = _worked()
+            self._since = self._worked()
 
     def called(self, frame: FrameType, *, free: bool | None = None) -> None:
         """Ends a stretch. `free`: of a function written in C, whether it is torch's or Triton's."""
@@ -66,9 +69,9 @@ class OwnWork:
             self._left_out = _AFTER_TORCH_S
 
 
-def _of_turns() -> float:
+def _of_turns(worked: Callable[[], float]) -> float:
     """How slow Python is here and now."""
-    began, number = _worked(), 0
+    began, number = worked(), 0
     for _ in range(_TURNS):
         number = number * 3 & 0xFFFF
-    return _worked() - began
+    return worked() - began
