@@ -7,7 +7,6 @@ brackets be nested deeply.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -17,6 +16,7 @@ from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like
 from kernelagent.tools.judge.problem.trials.unlike import Unlike, in_drawn_order, wide
 from kernelagent.tools.judge.problem.trials.unlike_integers import INTEGERS
+from kernelagent.tools.judge.problem.trials.unread_places import Keeps
 
 _MOST_INPUTS = 3
 _WALKS = 3
@@ -27,12 +27,10 @@ _FEWEST = 4
 _OCTAVES = 3.0
 """An input is moved by an eighth of its own width to eight times that."""
 
-Takes = Callable[[Tensors], bool]
-"""Whether the reference answers with these in the places of their names."""
 _Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
-def checked_inputs(natural: Tensors, takes: Takes, generator: torch.Generator) -> Iterator[Unlike]:
+def checked_inputs(natural: Tensors, takes: Keeps, generator: torch.Generator) -> Iterator[Unlike]:
     """What a single change makes of an input, and where several lead; nothing where no change is refused.
 
     Every change keeps shapes and types. What a module takes that refuses nothing is tried by other inputs.
@@ -62,7 +60,7 @@ def _unlike(name: str, words: str, values: torch.Tensor) -> Unlike:
 
 
 def _walked(
-    name: str, tensor: torch.Tensor, takes: Takes, generator: torch.Generator
+    name: str, tensor: torch.Tensor, takes: Keeps, generator: torch.Generator
 ) -> torch.Tensor | None:
     """None where no step was taken."""
     changes = [change for _, change in _changes_of(tensor)]
@@ -147,11 +145,7 @@ def _resized(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _width(values: torch.Tensor) -> float:
     known = values[values.isfinite()]
-    return (
-        float(known.max() - known.min())
-        if known.numel() and math.isfinite(float(known.max()))
-        else 1.0
-    )
+    return float(known.max() - known.min()) if known.numel() else 1.0
 
 
 def _below(end: int, generator: torch.Generator) -> int:

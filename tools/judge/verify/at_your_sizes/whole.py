@@ -15,6 +15,7 @@ from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial
+from kernelagent.tools.judge.verify.beyond.reference_choices import ReferenceChoices
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
@@ -75,7 +76,8 @@ def _compared(
     trial = None if arguments is None else natural_trial(context, given, arguments)
     if trial is None:
         return ()
-    here = Findings(kernels=findings.kernels)
+    # The reference's own choices are told by now: at these sizes following it takes seconds.
+    here = Findings(kernels=findings.kernels, reference_choices=ReferenceChoices(most_calls=0))
     with start() as process:
         process.load()
         context.construct_at_full_size(process, given.oracle.module)

@@ -19,11 +19,9 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
-from kernelagent.tools.virtual.kernel_text.choices import FALSE, TRUE
 
 _CALLS_WITHOUT_ANY = 4
 """A reference that has asked for no condition so often is followed no longer."""
-_BOTH = TRUE | FALSE
 _MOST_CALLS = 64
 _TORCH = str(Path(torch.__file__).parent)
 _ASKS = (".any()", ".all()")
@@ -35,14 +33,15 @@ _OF_FAULTS = frozenset("isnan isinf isfinite isposinf isneginf".split())
 class ReferenceChoices:
     """What was seen of them so far; grows call by call."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_calls: int = _MOST_CALLS) -> None:
+        """`most_calls`: so many forwards are followed."""
+        self._most_calls = most_calls
         self._calls = 0
-        self._seen: dict[tuple[int, str], int] = {}
+        self._choices = UntriedChoices()
 
     def note(self, oracle: Oracle, arguments: Arguments) -> None:
         """Follow one forward; a reference that has no answer here tells nothing."""
-        file = file_of_forward(oracle.module)
-        if file is None or self._is_known():
+        if self._is_known() or (file := file_of_forward(oracle.module)) is None:
             return
         self._calls += 1
         choices = TorchChoices(file)
@@ -53,19 +52,15 @@ class ReferenceChoices:
             return
         rows = choices.rows()
         checks = {line for line, text, _ in rows if text.endswith(_ASKS)}
-        for line, text, ways in rows:
-            if line not in checks:
-                self._seen[line, text] = self._seen.get((line, text), 0) | ways
+        self._choices.note_of_torch(row for row in rows if row[0] not in checks)
 
     def _is_known(self) -> bool:
-        both = all(ways == _BOTH for ways in self._seen.values())
-        return self._calls >= _MOST_CALLS or (both and self._calls >= _CALLS_WITHOUT_ANY)
+        enough = self._calls >= _CALLS_WITHOUT_ANY and self._choices.sentence() is None
+        return enough or self._calls >= self._most_calls
 
     def sentence(self) -> str | None:
         """What to tell of them; None: every condition came out both ways."""
-        untried = UntriedChoices()
-        untried.note_of_torch((line, text, ways) for (line, text), ways in self._seen.items())
-        told = untried.sentence()
+        told = self._choices.sentence()
         return None if told is None else f"in your module {told}"
 
 

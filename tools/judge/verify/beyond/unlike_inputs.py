@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -133,18 +133,26 @@ class UnlikeInputs(UnlikeCalls):
         drawn = self._draw(source)
         natural, report = named_tensors(drawn), set[str]()
         keeps = self._keeps(drawn, usual)
-        for item in unread_places(natural, keeps, self.generator):
-            if item.property not in report:
-                asked = self._ask(source, with_changed(drawn, item.tensors), item.property, usual)
-                self._note(source, item, asked, report)
+        self._ask_each(source, drawn, unread_places(natural, keeps, self.generator), usual, report)
         for item in other_truths(natural, self.generator):
             changed = with_changed(drawn, item.tensors)
             if item.property not in report and self._same(drawn, changed):
                 self._note(source, item, self._ask(source, changed, item.property, usual), report)
-        for item in alike_integers(natural, self.generator):
+        # A mean over none of them is NaN, and has to be.
+        self._ask_each(source, drawn, alike_integers(natural, self.generator), 1.0, report)
+
+    def _ask_each(
+        self,
+        source: InputSource,
+        drawn: Arguments,
+        items: Iterable[Unlike],
+        usual: float,
+        report: set[str],
+    ) -> None:
+        """One call for each beside what else was drawn, until its property is told of."""
+        for item in items:
             if item.property not in report:
-                # A mean over none of them is NaN, and has to be.
-                asked = self._ask(source, with_changed(drawn, item.tensors), item.property, 1.0)
+                asked = self._ask(source, with_changed(drawn, item.tensors), item.property, usual)
                 self._note(source, item, asked, report)
 
     def _keeps(self, drawn: Arguments, usual: float) -> Callable[[Tensors], bool]:
@@ -165,10 +173,8 @@ class UnlikeInputs(UnlikeCalls):
         """Where the module refuses some inputs, others that it does not."""
         drawn, report = self._draw(source), set[str]()
         keeps = self._keeps(drawn, usual)
-        for item in checked_inputs(named_tensors(drawn), keeps, self.generator):
-            if item.property not in report:
-                asked = self._ask(source, with_changed(drawn, item.tensors), item.property, usual)
-                self._note(source, item, asked, report)
+        items = checked_inputs(named_tensors(drawn), keeps, self.generator)
+        self._ask_each(source, drawn, items, usual, report)
 
     def _same(self, one: Arguments, other: Arguments) -> bool:
         """Whether the reference answers both the same."""

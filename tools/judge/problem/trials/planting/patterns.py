@@ -92,6 +92,10 @@ def evenly_spaced(first: torch.Tensor, last: torch.Tensor, count: int) -> torch.
     return torch.lerp(first, last, share.expand(first.shape[0], count))
 
 
+def _rising(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+    return evenly_spaced(rows.amin(1, keepdim=True), rows.amax(1, keepdim=True), rows.shape[1])
+
+
 _ANYWHERE: tuple[Rows, ...] = (
     lambda rows, draw: torch.zeros_like(rows),
     lambda rows, draw: torch.ones_like(rows),
@@ -115,9 +119,7 @@ ROWS: tuple[Rows, ...] = (
     _halves_alike,
     _palindrome,
     _squares,
-    lambda rows, draw: evenly_spaced(
-        rows.amin(1, keepdim=True), rows.amax(1, keepdim=True), rows.shape[1]
-    ),
+    _rising,
     lambda rows, draw: rows / (_rms(rows) * rows.shape[1] ** 0.5),
     lambda rows, draw: torch.softmax(rows / _rms(rows), -1),
     lambda rows, draw: rows - rows.mean(-1, keepdim=True),
@@ -179,9 +181,7 @@ WHOLE: tuple[Rows, ...] = (
 
 
 UNTIED: tuple[Rows, ...] = (
-    lambda rows, draw: evenly_spaced(
-        rows.amin(1, keepdim=True), rows.amax(1, keepdim=True), rows.shape[1]
-    ),
+    _rising,
     lambda rows, draw: evenly_spaced(
         rows.amax(1, keepdim=True), rows.amin(1, keepdim=True), rows.shape[1]
     ),
