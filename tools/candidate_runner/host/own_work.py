@@ -29,8 +29,7 @@ class OwnWork:
         """`counts`: whether a function's work counts; None: as that of its caller. `worked`: the thread's own clock."""
         self._counts = counts
         self._worked = worked
-        self._slowness = max(1.0, min(_of_turns(worked) for _ in range(3)) / _OF_TURNS_S)
-        """How many times as long as on a server's core of 2023 everything takes here, what being followed takes included."""
+        self._slowness = slowness(worked)
         self._seconds = 0.0
         self._frames: list[bool] = []
         """Of the functions under way: whether their work counts."""
@@ -67,6 +66,11 @@ class OwnWork:
         self.pause()
         if self._frames and not self._frames.pop():
             self._left_out = _AFTER_TORCH_S
+
+
+def slowness(worked: Callable[[], float] = thread_time) -> float:
+    """How many times as long as on a server's core of 2023 everything takes here, what being followed takes included."""
+    return max(1.0, min(_of_turns(worked) for _ in range(3)) / _OF_TURNS_S)
 
 
 def _of_turns(worked: Callable[[], float]) -> float:
