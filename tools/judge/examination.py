@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -34,9 +34,12 @@ from kernelagent.tools.judge.problem.trials.far_rounds import (
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.rounds import Rounds
 from kernelagent.tools.judge.problem.trials.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
+from kernelagent.tools.judge.problem.wrong_steps.search import showing_rounds
+from kernelagent.tools.judge.problem.wrong_steps.shown import Shown
 from kernelagent.tools.judge.stages import Stages
 from kernelagent.tools.judge.verify.at_your_sizes.comparing import compare_at_your_sizes
 from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
+from kernelagent.tools.judge.verify.beyond.reference_choices import file_of_forward
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.other_methods import other_methods
 from kernelagent.tools.judge.verify.parameters import compare_parameters
@@ -50,6 +53,18 @@ _FIRST_ORDER = (
 Purpose = Literal["turn", "verdict", "certificate"]
 """A turn's winner is judged again, so that of what only tells a sample is asked in a turn; a verdict has all of it, on
 a turn's calls; a certificate has more of these, too."""
+_SEARCH: Mapping[Purpose, tuple[int, float]] = {
+    "turn": (2, 1.0),
+    "verdict": (4, 4.0),
+    "certificate": (8, 10.0),
+}
+"""Calls that are looked for because they show more of the reference, and seconds of processor time for that."""
+
+
+def findings_for(context: JudgeContext, purpose: Purpose) -> Findings:
+    """Nothing has been seen yet."""
+    file = file_of_forward(context.oracle.module)
+    return Findings(shown=Shown.of(file, most_seconds=_SEARCH[purpose][1]))
 
 
 @dataclass(frozen=True)
@@ -142,6 +157,12 @@ class Examination:
         self._run(far(), verifier)
         corners = partial(corner_rounds, *every[:2], constant=constant, literals=literals)
         self._run(corners(steps=False), verifier)
+        most_calls, seconds = _SEARCH[self.purpose]
+        showing = showing_rounds(
+            *every[:2], findings.shown, constant=constant, literals=literals,
+            most_calls=most_calls, most_seconds=seconds,
+        )  # fmt: skip
+        self._run(showing, verifier)
         tried, offered = findings.configuration, process.configurations
         if offered > tried:
             findings.disclose(
@@ -169,6 +190,8 @@ class Examination:
         of_reference = findings.reference_choices.sentence()
         if of_reference is not None:
             findings.disclose("reference_choices_not_tried", of_reference)
+        for disclosure in findings.shown.disclosures():
+            findings.disclose(disclosure.code, disclosure.message)
         for disclosure in findings.compiled_code.disclosures():
             findings.disclose(disclosure.code, disclosure.message)
 

@@ -31,7 +31,7 @@ from kernelagent.tools.judge.contribution.check import (
 )
 from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.search import widen
-from kernelagent.tools.judge.examination import Examination, Purpose
+from kernelagent.tools.judge.examination import Examination, Purpose, findings_for
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
@@ -119,7 +119,7 @@ class Judge:
         stages, context = Stages(on_stage), self._ended_in.get(source, self.context)
         too_large: Rejected | None = None
         while True:
-            findings, blank = Findings(), self._blank(source, context)
+            findings, blank = findings_for(context, purpose), self._blank(source, context)
             try:
                 report, fixed = self._examine(context, source, purpose, stages, findings, ends)
                 break

@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelagent.tools.calls.higher_order import by_its_own_code, is_higher_order
+from kernelagent.tools.candidate_runner.host.asking_line import OTHERS, frame_of
 
 _TELLING = frozenset(
     """item tolist numpy is_nonzero equal allclose __bool__ __int__ __float__ __index__ __complex__ __repr__ __str__
@@ -19,10 +20,6 @@ _TELLING = frozenset(
 )
 """The last ones tell it by the size of what they return."""
 _INDEXING = frozenset({"__getitem__"})
-_HANDING_ON = frozenset({"__torch_function__", "__torch_dispatch__"})
-"""Methods of modes, which stand between the one who asks and torch."""
-_OTHERS = ("/triton/", "/kernelagent/", "/tools/virtual/", "/tools/candidate_runner/")
-
 
 _BY_VALUES: Mapping[str, str] = {
     "bincount": "bincount",
@@ -85,16 +82,8 @@ class HostReads(TorchFunctionMode):
 
     def _is_asked(self) -> bool:
         """Whether the text asks, itself or through torch's or Python's own functions."""
-        frame = sys._getframe(1)
-        while frame is not None:
-            file = frame.f_code.co_filename
-            if file == self._file:
-                return True
-            hands_on = frame.f_code.co_name in _HANDING_ON
-            if not hands_on and file != __file__ and any(part in file for part in _OTHERS):
-                return False
-            frame = frame.f_back  # type: ignore[assignment]
-        return False
+        # The caller of `note` is the method of a mode.
+        return frame_of(self._file, sys._getframe(2), OTHERS) is not None
 
 
 class _Scalars(TorchDispatchMode):  # type: ignore[no-untyped-call]

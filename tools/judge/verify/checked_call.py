@@ -208,6 +208,7 @@ class CheckedCall:
         answer = self._answer(trial, asked)
         self.findings.calls += 1
         self.findings.reference_choices.note(self.oracle, trial.arguments)
+        self.findings.shown.note(self.oracle, trial.arguments)
         self._say_what_was_copied(answer)
         rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
         for row in rows:

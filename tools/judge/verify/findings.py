@@ -10,6 +10,7 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
+from kernelagent.tools.judge.problem.wrong_steps.shown import Shown
 from kernelagent.tools.judge.verify.beyond.compiled_code import CompiledCode
 from kernelagent.tools.judge.verify.beyond.reference_choices import ReferenceChoices
 from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
@@ -54,6 +55,8 @@ class Findings:
     specialised: Specialised = field(default_factory=Specialised)
     choices: UntriedChoices = field(default_factory=UntriedChoices)
     reference_choices: ReferenceChoices = field(default_factory=ReferenceChoices)
+    shown: Shown = field(default_factory=lambda: Shown.of(None, most_seconds=0.0))
+    """Of the reference, by the calls."""
     compiled_code: CompiledCode = field(default_factory=CompiledCode)
     called: set[str] = field(default_factory=set)
     """Input sets that have been called with."""

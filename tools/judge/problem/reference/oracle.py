@@ -251,15 +251,16 @@ class Oracle:
         Such an answer is undefined: on a GPU either may come last.
         """
         before = WRITES.seen
-        usual = self._all_it_leaves(arguments)
+        usual = self.all_it_leaves(arguments)
         if WRITES.seen == before:
             return False
         with WRITES.turned():
-            other = self._all_it_leaves(arguments)
+            other = self.all_it_leaves(arguments)
         pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
         return not all(same_bits(a, b) for a, b in pairs if isinstance(a, torch.Tensor))
 
-    def _all_it_leaves(self, arguments: Arguments) -> Any:
+    def all_it_leaves(self, arguments: Arguments) -> Any:
+        """The result of the run as given, the arguments after it, and the state."""
         self._restore(self._module)
         args, kwargs = cloned(arguments)
         output = copied(self._run(self._module, args, kwargs))

@@ -40,7 +40,7 @@ def far_rounds(
     """
     step = TrainingStep(training=True) if training else None
     oracle = oracle if step is None else oracle.asking(step)
-    numbers = [*literals.integers, *(int(v) for v in literals.values if v.is_integer())]
+    numbers = [*literals.integers, *literals.whole]
     given = oracle.given_weights
     if not _may_count(oracle):
         return

@@ -147,7 +147,7 @@ def rounds(
         refused: list[str] = []
         for source in sources:
             sequel = _SEQUELS_IN.get(number)
-            for made in _of_source(
+            for made in trials_of(
                 oracle, source, probes, generator, literals, turns, constant=constant, sequel=sequel
             ):
                 if isinstance(made, Trial):
@@ -245,7 +245,7 @@ def _at_hidden_sizes(
             yield other.name
             continue
         yield answered
-        for made in _of_source(
+        for made in trials_of(
             oracle, other, _AT_HIDDEN_SIZES, generator, literals, turns,
             constant=constant, sequel=None,
         ):  # fmt: skip
@@ -268,7 +268,7 @@ def _at_other_sizes(
     return replace(made, hidden=True)
 
 
-def _of_source(
+def trials_of(
     oracle: Oracle,
     source: InputSource,
     probes: tuple[str, ...],
@@ -278,7 +278,12 @@ def _of_source(
     *,
     constant: bool,
     sequel: Sequel | None,
+    wanted: Callable[[Arguments], bool] | None = None,
 ) -> Iterator[Trial | Dropped]:
+    """A call for each of these probes, or why there is none, under the weights in use; `turns`: which of the patterns.
+
+    `wanted`: tells of inputs whether there is to be a call with them.
+    """
     natural = draw(source, constant=constant)
     right = oracle.in_float64_or_eager(natural)
     given: list[Any] = []
@@ -321,6 +326,8 @@ def _of_source(
         moved = near = None
         if name == "natural":
             arguments = draw(source, constant=constant)
+            if wanted is not None and not wanted(arguments):
+                continue
         elif not applies(name, named_tensors(natural)):
             continue
         elif PROBE[name].planted:
@@ -331,6 +338,7 @@ def _of_source(
                 name, fresh, literals, generator, eager, exact,
                 scales=scale, elementwise=elementwise(), nonfinite_share=usual,
                 turn=next(turns) if name in _PATTERNED else 0,
+                wanted=None if wanted is None else lambda made: wanted(with_(made)),
             )  # fmt: skip
             if isinstance(made, Dropped):
                 # Of many patterns, some have no answer: what was not asked of them is no news.

@@ -85,6 +85,11 @@ class Literals:
     conditions: tuple[SizeCondition, ...] = ()
     """What the candidate may ask of sizes."""
 
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The values that are whole numbers."""
+        return tuple(int(value) for value in self.values if value.is_integer())
+
 
 NONE = Literals()
 

@@ -150,12 +150,14 @@ def _peaks(values: torch.Tensor, draw: Draw) -> torch.Tensor:
         torch.where(at // 2 % 2 == 0, one, length - 1),
         torch.where(at < 1 + below(count, draw), one, third),
     )
-    places = kinds[below(len(kinds), draw)].expand(values.shape[:-1])[..., None]
-    rows = values.reshape(-1, length)
-    peaks = (rows.amax() + rows.amax(-1, keepdim=True) - rows.amin(-1, keepdim=True)).reshape(
-        places.shape
-    )
-    return values.scatter(-1, places, peaks)
+    return with_peaks(values, kinds[below(len(kinds), draw)].expand(values.shape[:-1]))
+
+
+def with_peaks(values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """The same with the largest of each row, by far, at its place."""
+    rows = values.reshape(-1, values.shape[-1])
+    peaks = rows.amax() + rows.amax(-1, keepdim=True) - rows.amin(-1, keepdim=True)
+    return values.scatter(-1, places[..., None], peaks.reshape(*places.shape, 1))
 
 
 def _two_camps(values: torch.Tensor, draw: Draw) -> torch.Tensor:
@@ -170,6 +172,18 @@ def _two_camps(values: torch.Tensor, draw: Draw) -> torch.Tensor:
     return signs * first + _NEAR * (values - first)
 
 
+def _held(values: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """Rows that stay as they are for long, as what a sensor tells does, at times louder."""
+    if values.dim() < 2:
+        return values
+    count = values.shape[-2]
+    begins = [0, *sorted(below(count, draw) for _ in range(_FEW // 2))]
+    first = torch.zeros(count, dtype=torch.long, device=values.device)
+    for begin in begins:
+        first[begin:] = begin
+    return (1 + below(2, draw)) * values[..., first, :]
+
+
 _NEAR = 1 / 64
 WHOLE: tuple[Rows, ...] = (
     *map(_as_one_row, _ANYWHERE),
@@ -177,6 +191,7 @@ WHOLE: tuple[Rows, ...] = (
     lambda values, draw: values[..., :1].expand_as(values),
     _peaks,
     _two_camps,
+    _held,
 )
 
 

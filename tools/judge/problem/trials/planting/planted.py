@@ -7,7 +7,7 @@ large, as far as the reference has an answer that its own rounding leaves alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -101,12 +101,14 @@ def planted(
     elementwise: bool,
     nonfinite_share: float = 0.0,
     turn: int = 0,
+    wanted: Callable[[Tensors], bool] | None = None,
 ) -> Planted | Dropped:
     """The probe of this kind from a fresh natural draw; `eager` and `exact` are the reference's answers.
 
     What has no answer is tried nearer to the natural values, then dropped. `scales`: of the outputs on
     natural inputs, by name; `elementwise`: what `is_elementwise` says of the reference;
-    `nonfinite_share` as for `make_probe`; `turn`: which of the patterns.
+    `nonfinite_share` as for `make_probe`; `turn`: which of the patterns; `wanted`: tells of inputs that were made whether
+    they are worth asking what is known of their answer.
     """
     reason = ""
     start = generator.get_state()
@@ -132,9 +134,11 @@ def planted(
                 for name, values in ends.items()
             }
         if kind == "structures":
-            tensors |= related(tensors, natural, turn, generator)
+            tensors |= related(tensors, natural, turn, generator, literals.whole)
         if kind == "beside_numbers":
             tensors |= reach.pairs(tensors, natural)
+        if wanted is not None and not wanted(tensors):
+            return Dropped(kind, "not wanted")
         outcome = lasting(
             tensors, generator, eager, exact, scales, nonfinite_share, at_ends=kind == "ends"
         )

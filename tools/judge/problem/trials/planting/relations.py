@@ -5,6 +5,7 @@ Each input drawn by itself has none of this: of a thousand classes a drawn targe
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -19,8 +20,8 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
 )
 from kernelagent.tools.judge.problem.trials.planting import patterns
 from kernelagent.tools.judge.problem.trials.planting.planted_values import is_free
+from kernelagent.tools.judge.problem.trials.planting.sequences import IDS, sequences
 
-_IDS = ("integer", "observed")
 _RANKS = (0, 0, 0, 1, 2, 3, 5, 10, 20, 50)
 """Among the largest; the first is as frequent as where a trained model answers."""
 _OFTEN = (1.0, 0.9, 0.7, 0.5)
@@ -30,17 +31,25 @@ _MOST = 1 << 24
 
 
 def related(
-    tensors: Tensors, natural: Tensors, turn: int, generator: torch.Generator
+    tensors: Tensors,
+    natural: Tensors,
+    turn: int,
+    generator: torch.Generator,
+    numbers: Collection[int] = (),
 ) -> dict[str, torch.Tensor]:
     """In some turns one input has the values of another of its shape, or those with the other sign.
 
-    In others neighbouring rows have one id and begin alike, as repeated prompts do; in the rest integers that are in the range
-    of a dimension beside them are indices of the largest along it, and integers of two inputs agree in many places.
+    In others neighbouring rows have one id and begin alike, as repeated prompts do; or integers that are in the range
+    of a dimension beside them are indices of the largest along it, and integers of two inputs agree in many places; in the
+    rest there are `sequences`. `numbers`: whole ones of the sources.
     """
-    if turn % 3 == 1:
+    if turn % 4 == 1:
         return _rows_with_one_id(natural)
-    if turn % 3 == 2:
-        return {**_agreeing(natural, generator), **_of_the_largest(natural, generator)}
+    if turn % 4 == 2:
+        ranks = (*_RANKS, *(n for number in numbers for n in (number - 1, number) if n >= 0))
+        return {**_agreeing(natural, generator), **_of_the_largest(natural, ranks, generator)}
+    if turn % 4 == 3:
+        return sequences(natural, numbers, generator)
     by_form: dict[Any, str] = {}
     for name, tensor in tensors.items():
         if not is_free(tensor) and not tensor.is_complex():
@@ -48,7 +57,7 @@ def related(
         first = by_form.setdefault((tensor.shape, tensor.dtype), name)
         if first != name:
             values = widened(tensors[first])
-            values = values if turn % 2 else -values
+            values = values if turn // 4 % 2 else -values
             allowed = values if not observe(tensor).nonnegative else values.abs()
             return {name: laid_out_like(allowed.to(tensor.dtype), tensor)}
     return {}
@@ -56,7 +65,7 @@ def related(
 
 def _rows_with_one_id(natural: Tensors) -> dict[str, torch.Tensor]:
     """Empty where there are no ids, or no rows."""
-    ids = {n: t for n, t in natural.items() if t.dim() and observe(t).kind in _IDS}
+    ids = {n: t for n, t in natural.items() if t.dim() and observe(t).kind in IDS}
     wide = {n: t for n, t in natural.items() if t.dim() > 1 and t.shape[-1] > 1 and is_free(t)}
     rows = {n: t for n, t in wide.items() if observe(t).low < 0}
     if not ids or not rows:
@@ -69,20 +78,22 @@ def _rows_with_one_id(natural: Tensors) -> dict[str, torch.Tensor]:
     return alike
 
 
-def _of_the_largest(natural: Tensors, generator: torch.Generator) -> dict[str, torch.Tensor]:
+def _of_the_largest(
+    natural: Tensors, ranks: Sequence[int], generator: torch.Generator
+) -> dict[str, torch.Tensor]:
     """Integers as indices of the largest of each row of a floating input, which stays as it was drawn."""
     floating = {
         n: t for n, t in natural.items() if t.is_floating_point() and 0 < t.numel() <= _MOST
     }
     made: dict[str, torch.Tensor] = {}
     for name, tensor in natural.items():
-        if observe(tensor).kind not in _IDS or not tensor.numel():
+        if observe(tensor).kind not in IDS or not tensor.numel():
             continue
         for other, values in floating.items():
             rows = _rows_beside(tensor, values)
             if rows is not None:
                 made[other] = values
-                made[name] = laid_out_like(_within(tensor, _ranked(rows, generator)), tensor)
+                made[name] = laid_out_like(_within(tensor, _ranked(rows, ranks, generator)), tensor)
                 break
     return made
 
@@ -108,18 +119,18 @@ def _rows_beside(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor | N
     return None
 
 
-def _ranked(rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _ranked(rows: torch.Tensor, ranks: Sequence[int], generator: torch.Generator) -> torch.Tensor:
     order = widened(rows.detach()).argsort(-1, descending=True)
     shape, length = rows.shape[:-1], rows.shape[-1]
-    ranks = torch.tensor([min(rank, length - 1) for rank in (*_RANKS, length - 1)])
-    drawn = ranks[torch.randint(len(ranks), shape, generator=generator)].to(order.device)
+    places = torch.tensor([min(rank, length - 1) for rank in (*ranks, length - 1)])
+    drawn = places[torch.randint(len(places), shape, generator=generator)].to(order.device)
     rank = torch.where(_in_many_places(drawn, generator), 0, drawn)
     return order.gather(-1, rank[..., None]).squeeze(-1)
 
 
 def _agreeing(natural: Tensors, generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Of two inputs of integers the second as the first in many places of a row: a beginning, and what follows a difference."""
-    ids = {n: t for n, t in natural.items() if t.dim() and observe(t).kind in _IDS and t.numel()}
+    ids = {n: t for n, t in natural.items() if t.dim() and observe(t).kind in IDS and t.numel()}
     for (name, one), (other, two) in combinations(ids.items(), 2):
         if one.dtype != two.dtype or one.shape[:-1] != two.shape[:-1] or one.numel() == 1:
             continue

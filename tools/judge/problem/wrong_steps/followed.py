@@ -1,0 +1,164 @@
+"""The forward of a reference with each step of its own text at hand: to note them, or to do one of them wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakIdKeyDictionary
+
+from kernelagent.tools.candidate_runner.host.asking_line import Place, frame_of, place_of
+from kernelagent.tools.judge.problem.wrong_steps.changes import (
+    Change,
+    DoesNotFitError,
+    changes_of,
+)
+
+_ROUNDS_FROM = (0.0, 0.5, 0.8)
+"""A step that is done many times is done wrong from these shares of its rounds on; the last of all is often one too many."""
+_FEWEST_ROUNDS = 3
+_MORE_STEPS = 100
+
+
+class Step(NamedTuple):
+    """A function of torch's at a place of the text."""
+
+    code: CodeType
+    instruction: int
+    function: str
+
+
+@dataclass(frozen=True)
+class WrongStep:
+    """One step done wrong, from a certain time that it is done in a forward on."""
+
+    step: Step
+    place: Place
+    change: Change
+    begin: int = 0
+    rounds: int = 1
+    """As often it was done in the forward that was looked at."""
+    steps: int = 1
+    """Of that forward, all together."""
+
+    @property
+    def words(self) -> str:
+        """What is wrong with it, and when."""
+        when = f" from round {self.begin + 1} of {self.rounds} on" if self.begin else ""
+        return f"{self.change.words}{when}"
+
+
+Visit = Callable[[Any, Step, int, Any, Any, Any], Any]
+"""`(frame, step, how often it was done before, function, positional and named arguments) -> its answer`."""
+
+
+class TooManyStepsError(RuntimeError):
+    """A forward with a step done wrong takes many more steps than the right one."""
+
+
+class Following(TorchFunctionMode):
+    """While entered, hands each step of the file's own text to `visit` with its function, its arguments, and how often it
+    was done before; what `visit` returns is its answer. After `most` steps the forward ends in an error: done wrong, a
+    loop until something holds may never end."""
+
+    def __init__(self, file: str, visit: Visit, most: int | None = None) -> None:
+        super().__init__()
+        self._file = file
+        self._visit = visit
+        self._most = most
+        self._times: dict[Step, int] = {}
+        self.count = 0
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        frame = frame_of(self._file, sys._getframe(1))
+        if frame is None:
+            return func(*args, **(kwargs or {}))
+        self.count += 1
+        if self._most is not None and self.count > self._most:
+            raise TooManyStepsError
+        step = Step(frame.f_code, frame.f_lasti, getattr(func, "__name__", ""))
+        times = self._times.get(step, 0)
+        self._times[step] = times + 1
+        return self._visit(frame, step, times, func, args, kwargs or {})
+
+    @property
+    def times(self) -> dict[Step, int]:
+        return self._times
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What one forward answers, how each step of it can be done wrong, and how often the one done most often was done."""
+
+    answer: Any
+    wrong: tuple[WrongStep, ...]
+    most_rounds: int
+
+
+def look_at(file: str, forward: Callable[[], Any]) -> Looked:
+    """Make one forward and look at its steps; those whose answer depends on sizes alone cannot be done wrong unseen."""
+    first: dict[Step, tuple[Place, list[Change]]] = {}
+    of_no_data: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+    def visit(frame: Any, step: Step, times: int, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        if all(t in of_no_data for t in tensors):
+            for made in tree_leaves(result):
+                if isinstance(made, torch.Tensor):
+                    of_no_data[made] = True
+        elif step not in first:
+            changes = list(changes_of(step.function, args, kwargs, result))
+            if changes:
+                first[step] = place_of(frame), changes
+        return result
+
+    following = Following(file, visit)
+    with following:
+        answer = forward()
+    times = following.times
+    wrong = tuple(
+        WrongStep(step, place, change, begin, times[step], following.count)
+        for step, (place, changes) in first.items()
+        for change in changes
+        for begin in _begins(times[step] if change.in_late_rounds else 1)
+    )
+    return Looked(answer, wrong, max(times.values(), default=0))
+
+
+def with_wrong_step(wrong: WrongStep, file: str, forward: Callable[[], Any]) -> Any:
+    """What the forward answers with this step done wrong."""
+
+    def visit(frame: Any, step: Step, times: int, func: Any, args: Any, kwargs: Any) -> Any:
+        if step != wrong.step or times < wrong.begin:
+            return func(*args, **kwargs)
+        try:
+            return wrong.change.answer(func, args, kwargs)
+        except DoesNotFitError:
+            return func(*args, **kwargs)
+
+    with Following(file, visit, most_steps(wrong.steps)):
+        return forward()
+
+
+def most_steps(steps: int) -> int:
+    """So many are allowed where the right forward takes `steps`."""
+    return 2 * steps + _MORE_STEPS
+
+
+def _begins(rounds: int) -> list[int]:
+    if rounds < _FEWEST_ROUNDS:
+        return [0]
+    return sorted({int(share * rounds) for share in _ROUNDS_FROM})
