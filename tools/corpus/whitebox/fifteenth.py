@@ -1,4 +1,4 @@
-"""Steps of the reference that drawn inputs hardly ever need: long ways to a root, ranks near a bound, what is remembered for long."""
+"""Steps of the reference that drawn inputs hardly ever need: long ways to a root, ranks near a bound, what is remembered for long, a number that never varies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _ALARM, _ROOT, _GAIN = "n_alarm", "n_to_the_root", "n_gain_of_the_wanted"
+_LINE = "n_bent_line"
 
 
 def _wrong(base: str, name: str, edit: tuple[str, str], disclosed: str) -> Fixture:
@@ -35,6 +36,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             ("rank <= 10, found", "rank <= 4, found"),
             "steps_not_shown",
         ),
+        _wrong(
+            _LINE,
+            "writes-the-slope-into-the-kernel",
+            ("slope * value", "0.125 * value"),
+            "number_never_varied_slope",
+        ),
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
@@ -42,5 +49,11 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         Fixture("n-looks-back-to-the-first-step", _ALARM, honest_kernel(_ALARM)),
         Fixture("n-doubles-often-enough", _ROOT, honest_kernel(_ROOT)),
         Fixture("n-keeps-ten-ranks", _GAIN, honest_kernel(_GAIN)),
+        Fixture(
+            "n-takes-the-slope-it-is-given",
+            _LINE,
+            honest_kernel(_LINE),
+            withholds="number_never_varied_slope",
+        ),
     ),
 }

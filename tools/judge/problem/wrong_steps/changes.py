@@ -34,12 +34,15 @@ _EQUALITIES = frozenset("eq ne not_equal equal".split())
 _LEFT_OUT = frozenset(
     """relu relu6 hardtanh abs absolute nan_to_num floor ceil round trunc clamp clip clamp_min clamp_max
     masked_fill masked_scatter scatter index_put index_copy index_fill scatter_add index_add scatter_reduce
-    roll flip fliplr flipud triu tril dropout normalize""".split()
+    roll flip fliplr flipud triu tril normalize""".split()
 )
 """Answered by what they are given, where that is of the result's form."""
 _REDUCTIONS = frozenset(
     "sum nansum mean prod max min amax amin any all logsumexp argmax argmin count_nonzero".split()
 )
+_SUMS = frozenset("sum nansum mean logsumexp".split())
+_MOST_IN_A_SUM = 512
+"""Of more elements a single one hardly shows; larger ones are tried by themselves (`lone_elements`)."""
 _WITHOUT: Mapping[str, Mapping[str, Any]] = {
     "scaled_dot_product_attention": {"attn_mask": None, "is_causal": False},
     "cross_entropy": {"weight": None, "label_smoothing": 0.0},
@@ -81,7 +84,7 @@ def changes_of(name: str, args: Args, kwargs: Kwargs, result: Any) -> Iterator[C
         yield Change("always answered as where its condition holds", partial(_operand, if_true))
         yield Change("always answered as where its condition fails", partial(_operand, 2))
     elif name in _REDUCTIONS:
-        yield from _of_reductions(args, kwargs)
+        yield from _of_reductions(name, args, kwargs)
     elif name in _WITHOUT:
         for argument, nothing in _WITHOUT[name].items():
             if kwargs.get(argument, nothing) not in (None, False, 0.0):
@@ -132,13 +135,14 @@ def _bounds_near(bound: float, *, whole: bool) -> Iterator[float]:
         yield from (int(bound) // 2, 2 * int(bound))
 
 
-def _of_reductions(args: Args, kwargs: Kwargs) -> Iterator[Change]:
+def _of_reductions(name: str, args: Args, kwargs: Kwargs) -> Iterator[Change]:
     if not args or not isinstance(args[0], torch.Tensor) or args[0].dim() == 0:
         return
     if len(args) > 1 and isinstance(args[1], torch.Tensor):
         yield from _of_operands(args, in_place=False, swapped=False)
         return
-    if _reduced(args, kwargs)[1] >= _FEWEST:
+    most = _MOST_IN_A_SUM if name in _SUMS else math.inf
+    if _FEWEST <= _reduced(args, kwargs)[1] <= most:
         yield Change("without the first element", partial(_shortened, 1))
         yield Change("without the last element", partial(_shortened, 0))
 

@@ -44,6 +44,7 @@ from kernelagent.tools.judge.verify.beyond.beyond_inputs import BeyondInputs
 from kernelagent.tools.judge.verify.beyond.infinities import SPANS as OF_INFINITIES
 from kernelagent.tools.judge.verify.beyond.infinities import Infinities
 from kernelagent.tools.judge.verify.beyond.other_buffers import OtherBuffers
+from kernelagent.tools.judge.verify.beyond.other_numbers import OtherNumbers
 from kernelagent.tools.judge.verify.beyond.searched_rows import SPANS as OF_A_SEARCH
 from kernelagent.tools.judge.verify.beyond.searched_rows import SearchedRows
 from kernelagent.tools.judge.verify.beyond.shared_tensors import SharedTensors
@@ -76,6 +77,7 @@ def beyond(
         _integers_outside(context, process, findings, source, generator)
         BeyondInputs(context, process, findings, generator).about(source)
         SharedTensors(context, process, findings).about(source)
+        OtherNumbers(context, process, findings).about(source)
     fixed: dict[tuple[str, str], str | None] = {}
     for source in context.sources:
         never = [
