@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelagent.tools.calls.higher_order import by_its_own_code, is_higher_order
 from kernelagent.tools.candidate_runner.host.asking_line import OTHERS, frame_of
 
-_TELLING = frozenset(
+TELLING = frozenset(
     """item tolist numpy is_nonzero equal allclose __bool__ __int__ __float__ __index__ __complex__ __repr__ __str__
     __format__ __array__ __dlpack__ __contains__ __reduce_ex__ hash_tensor
     nonzero argwhere masked_select unique unique_consecutive""".split()
@@ -72,7 +72,7 @@ class HostReads(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         name = getattr(func, "__name__", "")
-        if name in _TELLING or (name in _INDEXING and _by_mask(args)):
+        if name in TELLING or (name in _INDEXING and _by_mask(args)):
             self.note(name)
         return func(*args, **(kwargs or {}))
 

@@ -208,7 +208,6 @@ class CheckedCall:
         answer = self._answer(trial, asked)
         self.findings.calls += 1
         self.findings.reference_choices.note(self.oracle, trial.arguments)
-        self.findings.shown.note(self.oracle, trial.arguments)
         self._say_what_was_copied(answer)
         rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
         for row in rows:
@@ -245,6 +244,8 @@ class CheckedCall:
         if trial.step is None and not trial.hidden:
             self.findings.note_values(trial.input_set, trial.arguments)
         self.findings.memory.keep(answer.output)
+        # At last, so that a wrong answer is refused without it.
+        self.findings.shown.note(self.oracle, trial.arguments)
         return answer
 
     def _answer(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:

@@ -52,6 +52,7 @@ _WITHOUT: Mapping[str, Mapping[str, Any]] = {
 """Arguments, and the value with which each has no effect."""
 _FEWEST = 2
 _HALVED_FROM = 4
+_SMALL = 1e-3
 _NEARBY = (0.75, 1.25)
 
 
@@ -73,7 +74,7 @@ class Change:
 
 def changes_of(name: str, args: Args, kwargs: Kwargs, result: Any) -> Iterator[Change]:
     """Those that fit a call of this function of torch, which answered `result`."""
-    in_place = _is_in_place(name)
+    in_place = is_in_place(name)
     name = name.strip("_")
     if name in _BINARY and isinstance(result, torch.Tensor):
         yield from _of_operands(args, in_place=in_place, swapped=name in _SWAPPED)
@@ -104,9 +105,21 @@ def changes_of(name: str, args: Args, kwargs: Kwargs, result: Any) -> Iterator[C
 def _of_operands(args: Args, *, in_place: bool, swapped: bool) -> Iterator[Change]:
     words = ("second", "first") if swapped else ("first", "second")
     for at, word in enumerate(words):
-        if at < len(args) and isinstance(args[at], torch.Tensor):
+        other = args[1 - at] if len(args) > 1 else None
+        if at < len(args) and isinstance(args[at], torch.Tensor) and not _is_next_to_nothing(other):
             answer = _assigned if in_place and at else partial(_operand, at)
             yield Change(f"answered by its {word} operand", answer)
+
+
+def _is_next_to_nothing(operand: Any) -> bool:
+    """Whether what leaves it out is right, or as good as that: a 1 or a 0, a small number that keeps from zero, no elements.
+
+    Small numbers are asked about by themselves (`floors`).
+    """
+    if isinstance(operand, torch.Tensor):
+        return operand.numel() == 0
+    number = _number(operand)
+    return number is not None and (number == 1 or abs(number) <= _SMALL)
 
 
 def _of_bounds(name: str, args: Args) -> Iterator[Change]:
@@ -164,7 +177,7 @@ def _is_alike(args: Args, result: Any) -> bool:
 def _operand(at: int, function: Function, args: Args, kwargs: Kwargs) -> torch.Tensor:
     """The operand in the form of the result; in place nothing is done, so that it is the first."""
     chosen = args[at]
-    if at == 0 and _is_in_place(getattr(function, "__name__", "")):
+    if at == 0 and is_in_place(getattr(function, "__name__", "")):
         return args[0]  # type: ignore[no-any-return]
     result = function(*args, **kwargs)
     if not isinstance(result, torch.Tensor):
@@ -176,8 +189,11 @@ def _operand(at: int, function: Function, args: Args, kwargs: Kwargs) -> torch.T
         raise DoesNotFitError from error
 
 
-def _is_in_place(name: str) -> bool:
-    return name.strip("_") in _OF_ASSIGNMENTS or (name.endswith("_") and not name.endswith("__"))
+def is_in_place(name: str) -> bool:
+    """Whether this function of torch writes to its first argument."""
+    plain = name.strip("_")
+    assigns = plain in _OF_ASSIGNMENTS or plain == "setitem"
+    return assigns or (name.endswith("_") and not name.endswith("__"))
 
 
 def _is_mask(value: Any) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -13,17 +14,22 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
-from kernelagent.tools.candidate_runner.host.asking_line import Place, frame_of, place_of
+from kernelagent.tools.candidate_runner.host.asking_line import frame_of, place_of
+from kernelagent.tools.candidate_runner.host.host_reads import TELLING
 from kernelagent.tools.judge.problem.wrong_steps.changes import (
     Change,
     DoesNotFitError,
     changes_of,
+    is_in_place,
 )
 
 _ROUNDS_FROM = (0.0, 0.5, 0.8)
 """A step that is done many times is done wrong from these shares of its rounds on; the last of all is often one too many."""
 _FEWEST_ROUNDS = 3
 _MORE_STEPS = 100
+_SIZED_BY_VALUES = frozenset("repeat_interleave bincount one_hot".split())
+"""Values decide how much memory these take."""
+_OF_MODULES = "/torch/nn/modules/"
 
 
 class Step(NamedTuple):
@@ -39,7 +45,8 @@ class WrongStep:
     """One step done wrong, from a certain time that it is done in a forward on."""
 
     step: Step
-    place: Place
+    place: str
+    """As it is told: line, text, and the function where that is not in the text."""
     change: Change
     begin: int = 0
     rounds: int = 1
@@ -100,42 +107,62 @@ class Following(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class Looked:
-    """What one forward answers, how each step of it can be done wrong, and how often the one done most often was done."""
+    """What one forward answers, and how each step of it can be done wrong."""
 
     answer: Any
     wrong: tuple[WrongStep, ...]
     most_rounds: int
+    """How often the step was done that was done most often; 0 where the host reads values, which may be of any of them."""
 
 
 def look_at(file: str, forward: Callable[[], Any]) -> Looked:
     """Make one forward and look at its steps; those whose answer depends on sizes alone cannot be done wrong unseen."""
-    first: dict[Step, tuple[Place, list[Change]]] = {}
+    first: dict[Step, tuple[str, list[Change]]] = {}
     of_no_data: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
+    begun: dict[Step, int] = {}
+    last_read = -1
+
     def visit(frame: Any, step: Step, times: int, func: Any, args: Any, kwargs: Any) -> Any:
+        nonlocal last_read
+        begun.setdefault(step, following.count)
+        if step.function in TELLING or step.function in _SIZED_BY_VALUES:
+            last_read = following.count
         result = func(*args, **kwargs)
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         if all(t in of_no_data for t in tensors):
             for made in tree_leaves(result):
                 if isinstance(made, torch.Tensor):
                     of_no_data[made] = True
-        elif step not in first:
+            return result
+        if isinstance(args[0] if args else None, torch.Tensor) and is_in_place(step.function):
+            # Data was written into what was made of sizes.
+            for written in (args[0], args[0]._base):
+                if written in of_no_data:
+                    del of_no_data[written]
+        if step not in first:
             changes = list(changes_of(step.function, args, kwargs, result))
             if changes:
-                first[step] = place_of(frame), changes
+                place = place_of(frame)
+                text = f"`{place.text}`"
+                if _is_in_a_module(frame):
+                    text = f"`{step.function}` in {text}"
+                first[step] = f"line {place.line} {text}", changes
         return result
 
     following = Following(file, visit)
     with following:
         answer = forward()
     times = following.times
+    # What the host has read of a step decides what it does next: how often it goes round, how much memory it asks for.
+    first = {step: made for step, made in first.items() if begun[step] > last_read}
     wrong = tuple(
         WrongStep(step, place, change, begin, times[step], following.count)
         for step, (place, changes) in first.items()
         for change in changes
         for begin in _begins(times[step] if change.in_late_rounds else 1)
     )
-    return Looked(answer, wrong, max(times.values(), default=0))
+    return Looked(answer, wrong, max(times.values(), default=0) if last_read < 0 else 0)
 
 
 def with_wrong_step(wrong: WrongStep, file: str, forward: Callable[[], Any]) -> Any:
@@ -149,8 +176,32 @@ def with_wrong_step(wrong: WrongStep, file: str, forward: Callable[[], Any]) -> 
         except DoesNotFitError:
             return func(*args, **kwargs)
 
-    with Following(file, visit, most_steps(wrong.steps)):
+    with settings_kept(), Following(file, visit, most_steps(wrong.steps)):
         return forward()
+
+
+@contextmanager
+def settings_kept() -> Iterator[None]:
+    """What a forward sets of torch's, and puts back at its end, is put back where it ends in an error as well."""
+    dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
+    precision = torch.get_float32_matmul_precision()
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.set_grad_enabled(gradients)
+            torch.set_float32_matmul_precision(precision)
+
+
+def _is_in_a_module(frame: FrameType) -> bool:
+    """Whether a module of torch's asks, called from `frame`: the text there stands for all that the module does."""
+    inner: FrameType | None = sys._getframe(2)
+    while inner is not None and inner is not frame:
+        if _OF_MODULES in inner.f_code.co_filename:
+            return True
+        inner = inner.f_back
+    return False
 
 
 def most_steps(steps: int) -> int:

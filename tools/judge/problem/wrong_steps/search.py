@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from itertools import count
-from time import thread_time
+from time import process_time
 
 import torch
 
@@ -35,11 +35,11 @@ def showing_rounds(
     most_calls: int,
     most_seconds: float,
     literals: Literals = NONE,
-    worked: Callable[[], float] = thread_time,
+    worked: Callable[[], float] = process_time,
 ) -> Iterator[Trial | Round]:
     """One round under the given weights; none where all shows already, or nothing that shows more was found.
 
-    `most_seconds`: of the thread's own time, which `worked` tells.
+    `most_seconds`: of processor time, which `worked` tells.
     """
     oracle.use_weights(oracle.given_weights)
     generator = torch.Generator().manual_seed(fresh_seed())

@@ -6,15 +6,15 @@ is compared with. Such a step is looked for further inputs (`search`), and told 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from time import thread_time
+from time import process_time
 from typing import Any
 
-from kernelagent.domain.errors import ProblemError
-from kernelagent.tools.candidate_runner.host.asking_line import Place
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.wrong_steps.changes import Change
 from kernelagent.tools.judge.problem.wrong_steps.followed import (
     Step,
@@ -42,8 +42,8 @@ class UnnoticedSteps:
     file: str | None
     """Of the forward; None: there is no text to follow."""
     most_seconds: float
-    """Of the thread's own time, for all calls."""
-    worked: Callable[[], float] = thread_time
+    """Of processor time, for all calls."""
+    worked: Callable[[], float] = process_time
     _left: list[WrongStep] | None = None
     _spent: float = 0.0
     calls: int = 0
@@ -60,7 +60,7 @@ class UnnoticedSteps:
         began = self.worked()
         try:
             self._note(self.file, oracle, arguments, began)
-        except ProblemError:
+        except REFUSALS:
             return
         finally:
             self._spent += self.worked() - began
@@ -73,15 +73,25 @@ class UnnoticedSteps:
             few = int(self.most_seconds * _FIRST_PASS / max(one, 1e-6))
             self._left = list(looked.wrong[: min(_MOST, few)])
             self.is_slow = few < _MOST_SLOW
-        self.calls += 1
-        self.leave_out(self.shown_by(oracle, arguments, looked.answer))
+        until = began + self.most_seconds - self._spent
+        self.leave_out(self.shown_by(oracle, arguments, looked.answer, until))
+        self.calls += self.worked() < until
 
     def leave_out(self, shown: Collection[WrongStep]) -> None:
         """These are shown by a call that is made."""
         self._left = [wrong for wrong in self._left or () if wrong not in shown]
 
-    def shown_by(self, oracle: Oracle, arguments: Arguments, right: Any = None) -> list[WrongStep]:
-        """Those still unnoticed whose answer to these inputs is clearly another; `right`: the reference's own."""
+    def shown_by(
+        self,
+        oracle: Oracle,
+        arguments: Arguments,
+        right: Any = None,
+        until: float = math.inf,
+    ) -> list[WrongStep]:
+        """Those still unnoticed whose answer to these inputs is clearly another; raises what the reference raises.
+
+        `right`: the reference's own answer; None: it is asked. `until`: by `worked`, nothing more is asked then.
+        """
         if self.file is None or not self._left:
             return []
         if right is None:
@@ -89,6 +99,8 @@ class UnnoticedSteps:
         shown: list[WrongStep] = []
         of_later_rounds: set[tuple[Step, Change]] = set()
         for wrong in sorted(self._left, key=lambda wrong: -wrong.begin):
+            if self.worked() >= until:
+                break
             # What shows from a later round on shows from an earlier one on.
             this = wrong.step, wrong.change
             if this in of_later_rounds or self._shows(wrong, oracle, arguments, right):
@@ -100,7 +112,7 @@ class UnnoticedSteps:
         assert self.file is not None
         try:
             answer = with_wrong_step(wrong, self.file, lambda: oracle.all_it_leaves(arguments))
-        except ProblemError:
+        except (*REFUSALS, MemoryError):
             return True
         return differs(right, answer)
 
@@ -117,17 +129,14 @@ class UnnoticedSteps:
 
     def sentence(self) -> str | None:
         """What to tell of them; None: every step showed."""
-        by_place: dict[Place, list[str]] = {}
+        by_place: dict[str, list[str]] = {}
         for wrong in self.left:
             said = by_place.setdefault(wrong.place, [])
             if not any(words.startswith(wrong.change.words) for words in said):
                 said.append(wrong.words)
         if not by_place:
             return None
-        told = [
-            f"line {place.line} `{place.text}` {', or '.join(words[:_SHOWN])}"
-            for place, words in by_place.items()
-        ]
+        told = [f"{place} {', or '.join(words[:_SHOWN])}" for place, words in by_place.items()]
         more = [f"{len(told) - _SHOWN} more likewise"] if len(told) > _SHOWN else []
         return (
             f"these steps of your module could be done wrong and none of the {self.calls} judged calls that were looked at would "

@@ -8,6 +8,7 @@ from pathlib import Path
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.inputs import InputSource, input_sources
 
 _PROBLEM = """\
 import torch
@@ -30,9 +31,17 @@ FIRST_LINE = 6
 
 def reference(folder: Path, *body: str) -> Oracle:
     """The reference whose forward, of `x`, has these lines."""
+    return opened(folder, *body)[0]
+
+
+def opened(folder: Path, *body: str) -> tuple[Oracle, tuple[InputSource, ...]]:
+    """The same with the input sets that it is called with."""
     path = folder / "problem.py"
     path.write_text(_PROBLEM.format(body="".join(f"        {line}\n" for line in body)))
-    return Oracle(load_problem(ProblemSpec(path=str(path))), "cpu", nullcontext)
+    problem = load_problem(ProblemSpec(path=str(path)))
+    oracle = Oracle(problem, "cpu", nullcontext)
+    sources = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=False)
+    return oracle, sources
 
 
 def file_of(oracle: Oracle) -> str:

@@ -28,6 +28,11 @@ def below(count: int, draw: Draw) -> int:
     return int(torch.randint(count, (), generator=draw))
 
 
+def chance(share: float, draw: Draw) -> bool:
+    """True with this probability."""
+    return float(torch.rand((), generator=draw)) < share
+
+
 def _places(rows: torch.Tensor, count: int, draw: Draw) -> torch.Tensor:
     """So many columns of each row."""
     size = (rows.shape[0], count)

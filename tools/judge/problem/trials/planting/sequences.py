@@ -21,6 +21,8 @@ from kernelagent.tools.judge.problem.trials.planting.planted_values import is_fr
 
 IDS = ("integer", "observed")
 _LETTERS = 3
+_MOST_SEEN = 1 << 20
+"""Of an input with more elements no number of the sources is a letter."""
 _CHAIN = 0.4
 """How often places are a chain."""
 
@@ -36,30 +38,39 @@ def sequences(
     for name, tensor in natural.items():
         seen = observe(tensor)
         if seen.kind in IDS and tensor.dim() and tensor.numel():
-            low, high = int(seen.low), int(seen.high)
-            ids = _places(tuple(tensor.shape), low, high, numbers, generator)
+            ids = _ids(tensor, numbers, generator)
             made[name] = laid_out_like(ids.to(tensor.device, tensor.dtype), tensor)
         elif is_free(tensor) and tensor.dim() > 1 and tensor.shape[-1] > 1:
-            values = widened(tensor.detach())
-            places = _places(tuple(tensor.shape[:-1]), 0, tensor.shape[-1] - 1, numbers, generator)
-            peaked = patterns.with_peaks(values, places.to(tensor.device))
+            shape, length = tuple(tensor.shape[:-1]), tensor.shape[-1]
+            if patterns.chance(_CHAIN, generator):
+                places = _chain(shape[-1], length, generator).expand(shape)
+            else:
+                drawn = torch.randint(length, (_LETTERS - 1,), generator=generator).tolist()
+                fit = [number for number in numbers if 0 <= number < length]
+                places = _spelt(shape, drawn, fit, generator)
+            peaked = patterns.with_peaks(widened(tensor.detach()), places.to(tensor.device))
             made[name] = laid_out_like(shaped_like(peaked, tensor, seen), tensor)
     return made
 
 
-def _places(
-    shape: tuple[int, ...],
-    low: int,
-    high: int,
-    numbers: Collection[int],
-    generator: torch.Generator,
+def _ids(
+    tensor: torch.Tensor, numbers: Collection[int], generator: torch.Generator
 ) -> torch.Tensor:
-    span, length = high - low + 1, shape[-1]
-    if float(torch.rand((), generator=generator)) < _CHAIN:
-        return (low + _chain(length, span, generator)).expand(shape)
-    fit = [number for number in numbers if low <= number <= high]
-    drawn = torch.randint(low, high + 1, (_LETTERS - 1,), generator=generator).tolist()
-    known = [fit[patterns.below(len(fit), generator)]] if fit else [low]
+    """Of numbers that were seen: what was not may be invalid, but for the ones between of a range that is full of them."""
+    shape, flat = tuple(tensor.shape), tensor.detach().long().reshape(-1).cpu()
+    low, high = int(flat.min()), int(flat.max())
+    if low == 0 and observe(tensor).kind == "integer" and patterns.chance(_CHAIN, generator):
+        return _chain(shape[-1], high + 1, generator).expand(shape)
+    at = torch.randint(flat.numel(), (_LETTERS - 1,), generator=generator)
+    seen = set(flat.tolist()) if flat.numel() <= _MOST_SEEN else set()
+    return _spelt(shape, flat[at].tolist(), [n for n in numbers if n in seen], generator)
+
+
+def _spelt(
+    shape: tuple[int, ...], drawn: list[int], fit: list[int], generator: torch.Generator
+) -> torch.Tensor:
+    """Each place one of these letters, or of one of `fit`, as a blank is."""
+    known = [fit[patterns.below(len(fit), generator)]] if fit else drawn[:1]
     letters = torch.tensor([*known, *drawn])
     return letters[torch.randint(len(letters), shape, generator=generator)]
 
