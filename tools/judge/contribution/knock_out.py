@@ -159,6 +159,8 @@ def _is_right(
     arguments = draw(source, constant=context.problem.constant_inputs)
     step = _step(context, arguments) if training else None
     try:
+        # What the call before has left in a buffer may be garbage.
+        process.use_weights(context.oracle.given_weights)
         answer = process.call(arguments, step=step)
     except Rejected as broken:
         if broken.reason.code in SAYS_NOTHING:
@@ -197,6 +199,7 @@ def _idle(context: JudgeContext, process: CandidateProcess, source: InputSource)
     process.take_launches()
     process.command_executor({"kind": "mode", "mode": "execute"})
     arguments = draw(source, constant=context.problem.constant_inputs)
+    process.use_weights(context.oracle.given_weights)
     process.call(arguments, step=_step(context, arguments) if context.trains else None)
     count = len(process.take_launches())
     return without_effect(range(count), right_without) if count > 1 else frozenset()

@@ -21,6 +21,11 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 Start = Callable[[], CandidateProcess]
 _MOST_SETS = 2
 """Of the input sets so many are compared, in a turn one."""
+_NOT_COMPARED = Disclosure(
+    "not_compared_at_your_sizes",
+    "its programs go by what others have done so far (a ticket, a lock), so that a sample of them tells nothing, and there was "
+    "no time for a call of all of them: at your sizes its answer is not known",
+)
 
 
 def compare_at_your_sizes(
@@ -33,13 +38,14 @@ def compare_at_your_sizes(
 ) -> tuple[Disclosure, ...]:
     """What was compared, in input sets that are drawn; raises `Rejected` where an answer is wrong.
 
-    A sample of programs where that tells anything, else one call of all of them. Nothing on a GPU, where the user's
-    sizes are run anyway, where programs wait for one another, and where neither is done in time.
+    A sample of programs where that tells anything, and one call of all of them where it does not, as where programs go by
+    what others have done so far, and at the end. Nothing on a GPU, where the user's sizes are run anyway, and where neither
+    is done in time.
     """
     smaller = [source for source in context.sources if source.shrunk is not None]
-    if context.device.kind != "virtual" or findings.order_matters or not smaller:
+    if context.device.kind != "virtual" or not smaller:
         return ()
-    if context.level and in_a_turn:
+    if in_a_turn and (context.level or findings.order_matters):
         # It took too long at larger sizes already; the last judging tries even so.
         return ()
     told: list[Disclosure] = []
@@ -58,6 +64,8 @@ def compare_at_your_sizes(
                     raise
                 continue
         told += [disclosure for disclosure in compared if disclosure not in told]
+    if findings.order_matters and not told:
+        told.append(_NOT_COMPARED)
     return tuple(told)
 
 
@@ -72,11 +80,10 @@ def _compared(
 ) -> tuple[Disclosure, ...]:
     how = {"in_a_turn": in_a_turn, "structured": structured}
     by_sample = None
-    if not context.trains:
+    if not context.trains and not findings.order_matters:
         by_sample = compared_by_sample(context, start, findings, source, **how)
-    if by_sample is not None and by_sample.is_all:
+    # How much programs store does not tell where: some may store what others have stored, or beside the result.
+    if by_sample is not None and by_sample.is_all and in_a_turn:
         return (by_sample.disclosure,)
     whole = compared_whole(context, start, findings, source, **how)
-    if not whole and by_sample is not None:
-        return (by_sample.disclosure,)
-    return whole
+    return (by_sample.disclosure, *whole) if by_sample is not None else whole

@@ -39,7 +39,7 @@ _BACKWARD = 3
 _TURNS = 64
 """Of the structures each is as likely as any other."""
 _LARGER = 4
-"""So many times the rows that were executed must be possible."""
+"""So many times the rows that were executed must be possible in a turn; at the end one more is enough."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ def larger_inputs(
     *,
     most_bytes: float,
     structured: bool,
+    in_a_turn: bool,
 ) -> Larger | None:
     """The first of them that the reference can be asked for; None where none is larger than what was executed.
 
@@ -120,7 +121,7 @@ def larger_inputs(
         except (*NEEDS_VALUES, ProblemError):
             return None
         rows = leading_dimension(inputs[source.name]) or 0
-        if context.whole is None and rows < _LARGER * executed:
+        if context.whole is None and rows < (_LARGER * executed if in_a_turn else executed + 1):
             return None
         try:
             oracle = context.oracle.beside()

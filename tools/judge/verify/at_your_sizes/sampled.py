@@ -35,14 +35,15 @@ from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _LEAST_STORED = 0.8
-"""Share of fresh memory in a result below which stores of all programs cannot reach each element of it."""
+"""Share of what is not right by itself in a result below which stores of all programs cannot reach each element of it."""
 _SAMPLES = 4
 """So many are drawn before that is believed: programs of one grid need not store alike."""
 Part = Literal["none", "drawn"]
 _FAULTS = frozenset({"out_of_bounds", "misaligned", "runtime_error"})
 """What a launch that reads inputs alone does wrong at these sizes, whatever other programs do."""
-_SURELY_STORED = 0.999
-"""From here on nothing hints at elements that no program stores; a last program stores less than others."""
+_SURELY_STORED = 1 - 1e-9
+"""From here on nothing hints at elements that no program stores. A last program that stores less than others and is among
+those that ran stands for many: then the whole call is made."""
 _IN_A_TURN: tuple[float, ...] = (32.0, 8.0, 2.0)
 _AT_THE_END: tuple[float, ...] = (math.inf, 128.0, *_IN_A_TURN)
 """Work of the whole call, in seconds of the interpreter's: a sample of programs does a part of any."""
@@ -76,7 +77,9 @@ def compared_by_sample(
     works, most = _IN_A_TURN, _BYTES_IN_A_TURN
     if not in_a_turn:
         works, most = _AT_THE_END, _BYTES_AT_THE_END
-    given = larger_inputs(context, source, works, most_bytes=most, structured=structured)
+    given = larger_inputs(
+        context, source, works, most_bytes=most, structured=structured, in_a_turn=in_a_turn
+    )
     if given is None:
         return None
     arguments = given.draw()
@@ -128,9 +131,9 @@ def _compared(
     facts = from_data(rows[0]["traffic"], TrafficFacts)
     if facts.atomics:
         return None
-    fresh = _fresh_bytes(before.output, trial.expected.output)
+    needed = _bytes_to_store(before.output, trial.expected.output)
     # Of what is alike few programs may have all the work: a sample tells nothing of the whole then.
-    is_all = not given.structured and _all_is_stored(process, where, arguments, facts, fresh)
+    is_all = not given.structured and _all_is_stored(process, where, arguments, facts, needed)
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None
@@ -169,7 +172,7 @@ def _all_is_stored(
     facts: TrafficFacts,
     needed: int,
 ) -> bool:
-    """Whether all programs together store as much as the fresh memory that is returned; raises `Rejected` if far less."""
+    """Whether all programs together store as much as is not right without them; raises `Rejected` if far less."""
     stored = [facts.requested_store_bytes]
     while sum(stored) < _LEAST_STORED * needed * len(stored) and len(stored) < _SAMPLES:
         process.take_launches()
@@ -180,30 +183,24 @@ def _all_is_stored(
     if mean < _LEAST_STORED * needed:
         raise Rejected(
             "wrong_output",
-            f"{where} its programs store some {mean:,.0f} bytes in all, and {needed:,} of what is returned is fresh "
-            f"memory: a part of it is never written; look at the grid, which may be capped",
+            f"{where} its programs store some {mean:,.0f} bytes in all, and {needed:,} of what is returned are not "
+            f"right without them: a part is never written; look at the grid, which may be capped",
             {"at_your_sizes": True},
         )
     return mean >= _SURELY_STORED * needed
 
 
-def _fresh_bytes(before: Any, expected: Any) -> int:
-    """Bytes of a result that hold what fresh memory is filled with, where no program runs and the right answer is another."""
+def _bytes_to_store(before: Any, expected: Any) -> int:
+    """Bytes of a result that are not right where no program runs."""
     right = dict(compare.leaves(expected))
     total = 0
     for name, tensor in compare.leaves(before):
         wanted = right.get(name)
-        if not _fits(wanted, tensor) or tensor.dtype == torch.bool or tensor.is_sparse:
+        if not _fits(wanted, tensor) or tensor.layout != torch.strided:
             continue
         assert isinstance(wanted, torch.Tensor)
-        if tensor.dtype.is_floating_point:
-            fresh = tensor.isnan() & ~wanted.isnan()
-        elif not tensor.dtype.is_complex:
-            most = torch.iinfo(tensor.dtype).max
-            fresh = (tensor == most) & (wanted != most)
-        else:
-            continue
-        total += int(fresh.sum()) * tensor.element_size()
+        other = (_bits(tensor) != _bits(wanted)).any(-1)
+        total += int(other.sum()) * tensor.element_size()
     return total
 
 

@@ -53,8 +53,9 @@ def compared_whole(
     """
     for tried in _IN_A_TURN if in_a_turn else _AT_THE_END:
         given = larger_inputs(
-            context, source, [tried.work], most_bytes=_MOST_BYTES, structured=structured
-        )
+            context, source, [tried.work], most_bytes=_MOST_BYTES, structured=structured,
+            in_a_turn=in_a_turn,
+        )  # fmt: skip
         if given is None:
             continue
         try:
