@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _ALARM, _ROOT, _GAIN = "n_alarm", "n_to_the_root", "n_gain_of_the_wanted"
-_LINE = "n_bent_line"
+_LINE, _SEEN = "n_bent_line", "n_last_seen"
 
 
 def _wrong(base: str, name: str, edit: tuple[str, str], disclosed: str) -> Fixture:
@@ -55,5 +55,6 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             honest_kernel(_LINE),
             withholds="number_never_varied_slope",
         ),
+        Fixture("n-goes-to-the-oldest-place", _SEEN, honest_kernel(_SEEN)),
     ),
 }

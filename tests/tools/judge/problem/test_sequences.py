@@ -17,7 +17,8 @@ def test_the_largest_of_rows_are_few_letters_with_a_number_of_the_sources() -> N
     best = [made.argmax(-1) for made in drawn({"x": scores}, (28, 400))]
     few = [b for b in best if b.unique().numel() <= 3]
     assert few
-    assert all(28 in b for b in few)
+    assert any(28 in b for b in few)
+    assert not any(400 in b for b in few)
     comes_back = [(b[:, 2:] == b[:, :-2]) & (b[:, 1:-1] == 28) & (b[:, 2:] != 28) for b in few]
     assert any(bool(found.any()) for found in comes_back)
 

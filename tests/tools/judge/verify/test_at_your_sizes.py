@@ -166,6 +166,55 @@ class ModelNew(nn.Module):
     def forward(self, x):
         return Silu.apply(x)
 """
+SIZE = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.square().sum().sqrt()
+
+
+def get_inputs():
+    return [torch.randn(4096, 2048)]
+
+
+def get_init_inputs():
+    return []
+"""
+BY_TICKET = """\
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def size(x_ptr, parts_ptr, ticket_ptr, out_ptr, n, programs, summed, BLOCK: tl.constexpr, MANY: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * n + cols, mask=cols < n, other=0.0)
+    tl.store(parts_ptr + row, tl.sum(x * x, axis=0))
+    tl.debug_barrier()
+    if tl.atomic_add(ticket_ptr, 1, sem="acq_rel") == programs - 1:
+        part = tl.arange(0, MANY)
+        every = tl.load(parts_ptr + part, mask=part < summed, other=0.0, cache_modifier=".cg")
+        tl.store(out_ptr, tl.sqrt_rn(tl.sum(every, axis=0)))
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        programs, n = x.shape
+        parts, out = x.new_empty(programs), x.new_empty(())
+        ticket = torch.zeros(1, dtype=torch.int32, device=x.device)
+        many = triton.next_power_of_2(programs)
+        size[(programs,)](
+            x, parts, ticket, out, n, programs, SUMMED, BLOCK=triton.next_power_of_2(n), MANY=many
+        )
+        return out
+"""
 LAUNCHES_TWICE = {
     "[(rows,)](x": "[(min(rows, 65535),)](x",
     "        return out": "        nothing[(1,)](out)\n        return out",
@@ -176,6 +225,16 @@ WRONG = {
     "a grid that is cut off near its end": (
         "norm[(rows,)]",
         "norm[(min(rows, 66500),)]",
+        "wrong_output",
+    ),
+    "programs that store what others have stored": (
+        "row = tl.program_id(0).to(tl.int64)",
+        "row = (tl.program_id(0) % 50000).to(tl.int64)",
+        "wrong_output",
+    ),
+    "a grid that is cut off, with as much stored beside the result": (
+        "norm[(rows,)](x, self.weight, out,",
+        "beside = torch.empty_like(out)\n        norm[(rows - 900,)](x, self.weight, out, beside,",
         "wrong_output",
     ),
     "a grid that no GPU takes": ("norm[(rows,)]", "norm[(1, rows)]", "out_of_resources"),
@@ -230,6 +289,11 @@ def test_what_is_wrong_there_alone_is_refused(judge: Judge, name: str) -> None:
     source = HONEST.replace(old, new)
     if "(1, rows)" in new:
         source = source.replace("tl.program_id(0)", "tl.program_id(1)")
+    if "beside" in new:
+        source = source.replace("out_ptr, n_rows", "out_ptr, beside_ptr, n_rows").replace(
+            "    tl.store(out_ptr",
+            "    tl.store(beside_ptr + row * n + cols, x, mask=cols < n)\n    tl.store(out_ptr",
+        )
     evaluation = judged(judge, source)
     assert evaluation.reason is not None
     assert evaluation.reason.code == code
@@ -281,6 +345,20 @@ def test_what_shows_there_alone_is_told(judge: Judge) -> None:
     require_compared(evaluation, right=True)
     (told,) = [each.message for each in evaluation.disclosures if each.code == "nondeterministic"]
     assert "your sizes" in told
+
+
+@pytest.mark.parametrize("summed", ["programs", "min(programs, 512)"])
+def test_where_programs_take_tickets_one_call_of_all_of_them_is_made(
+    tmp_path: Path, fork_server: ForkServer, summed: str
+) -> None:
+    path = tmp_path / "size.py"
+    path.write_text(SIZE)
+    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
+    try:
+        evaluation = judged(opened, BY_TICKET.replace("SUMMED", summed))
+        require_compared(evaluation, right="min" not in summed)
+    finally:
+        opened.close()
 
 
 def require_compared(evaluation: Evaluation, *, right: bool) -> None:

@@ -50,8 +50,8 @@ def close_integers(
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Both with large numbers, those of `tensor` equal to the ones of `beside`, or other by one or in high bits alone.
 
-    `beside` may be `tensor` itself: then its numbers are near to others of its own, and the second is of no use. None
-    where numbers up to `most` leave no room for that.
+    `beside` may be `tensor` itself: then its numbers are near to others of its own, and the second is of no use; of another
+    form they are near to any of its. None where numbers up to `most` leave no room for that.
     """
     if tensor.dtype not in INTEGERS or tensor.numel() == 0 or most <= 4 * _FIRST_INEXACT:
         return None
@@ -62,6 +62,8 @@ def close_integers(
     if beside is tensor:
         order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
         near = other.reshape(-1)[order].reshape(other.shape)
+    elif beside.shape != tensor.shape:
+        near = other.reshape(-1)[torch.randint(other.numel(), tensor.shape, generator=generator)]
     apart = torch.tensor([0, 1, -1, *(n for n in _HIGH_BITS if n < most // 4)])
     which = torch.randint(len(apart), tensor.shape, generator=generator)
     close = (torch.rand(tensor.shape, generator=generator) < 0.5).to(tensor.device)

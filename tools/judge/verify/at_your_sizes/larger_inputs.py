@@ -38,6 +38,7 @@ _BACKWARD = 3
 """A forward with its backward does so many times the work of a forward."""
 _TURNS = 64
 """Of the structures each is as likely as any other."""
+_KINDS_OF_ROWS = 8
 _LARGER = 4
 """So many times the rows that were executed must be possible in a turn; at the end one more is enough."""
 
@@ -84,11 +85,29 @@ def _has_structure(tensor: torch.Tensor) -> bool:
 
 
 def _structured(tensor: torch.Tensor) -> torch.Tensor:
-    """Sorted numbers as often as all else: that is how a batch is put together by class or by length."""
-    if tensor.dtype != torch.bool and secrets.randbelow(2):
-        return tensor.long().sort(-1).values
-    reach = Reach("any", 1.0, NONE, torch.Generator().manual_seed(fresh_seed()))
-    return reach.changed("structures", tensor, secrets.randbelow(_TURNS))
+    """Sorted numbers as often as all else: that is how a batch is put together by class or by length.
+
+    Rows of integers have one structure each in turn, all the largest among them, which decides what counts and adds up.
+    """
+    generator = torch.Generator().manual_seed(fresh_seed())
+    reach, turn = Reach("any", 1.0, NONE, generator), secrets.randbelow(_TURNS)
+    if tensor.dtype == torch.bool:
+        return reach.changed("structures", tensor, turn)
+    if tensor.dim() == 1 or len(tensor) == 1:
+        sorts = secrets.randbelow(2)
+        return tensor.long().sort(-1).values if sorts else reach.changed("structures", tensor, turn)
+    made = tensor.clone()
+    kinds = min(len(tensor), _KINDS_OF_ROWS)
+    order = secrets.SystemRandom().sample(range(kinds), kinds)
+    for place, kind in enumerate(order):
+        rows = tensor[kind::kinds]
+        if place == 0:
+            made[kind::kinds] = tensor.long().max().to(tensor.dtype)
+        elif place % 2:
+            made[kind::kinds] = rows.long().sort(-1).values.to(tensor.dtype)
+        else:
+            made[kind::kinds] = reach.changed("structures", rows, turn + kind)
+    return made
 
 
 def larger_inputs(

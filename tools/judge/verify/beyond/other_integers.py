@@ -92,7 +92,8 @@ class OtherIntegers(UnlikeCalls):
         """Whether it was told of integers that differ in their high bits alone, or by one."""
         tensors = named_tensors(self._draw(source))
         tensor = tensors[name]
-        others = [n for n, t in tensors.items() if n != name and _alike(t, tensor)]
+        others = [n for n, t in tensors.items() if n != name and _holds_the_like(t, tensor)]
+        others.sort(key=lambda n: tensors[n].shape != tensor.shape)
         beside = tensors[others[0]] if others else tensor
         limit = torch.iinfo(tensor.dtype).max // 2
         for most in (limit, min(limit, int(max(int(tensor.max()), 1) * factor))):
@@ -179,8 +180,8 @@ def _answer_with(oracle: Oracle, drawn: Arguments, tensors: Tensors) -> Any:
     return oracle.eager(with_changed(drawn, tensors))
 
 
-def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.dtype == other.dtype and one.shape == other.shape
+def _holds_the_like(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.dtype == other.dtype and one.numel() > 0
 
 
 def _form(answer: Any) -> list[tuple[int, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-import pytest
 import torch
 
 from kernelagent.tools.judge.problem.wrong_steps.loop_reach import LoopReach
@@ -52,10 +51,32 @@ def reach_of(folder: Path, text: tuple[str, ...], inputs: list[torch.Tensor]) ->
     return reach
 
 
+def looked_at_once(folder: Path) -> LoopReach:
+    """A loop of 12 rounds, of which no call has been noted."""
+    oracle = reference(folder, *LEVEL)
+    reach = LoopReach(file_of(oracle), 60.0, below=Random(0).randrange)
+    assert set(reach.of_call(oracle, ((REMEMBERED,), {}))) == {12}
+    return reach
+
+
 def test_what_is_soon_forgotten_is_told(tmp_path: Path) -> None:
-    told = reach_of(tmp_path, LEVEL, FORGOTTEN).sentence()
+    reach = looked_at_once(tmp_path)
+    for rounds in (1, 0, 3, 2):
+        reach.take({12: rounds})
+    told = reach.sentence()
     assert told is not None
-    assert "line 9 (of 12 rounds)" in told
+    assert "line 9 (of 12 rounds): 3 rounds later" in told
+    reach.take({12: 8})
+    assert reach.sentence() is None
+
+
+def test_a_call_that_reaches_further_is_worth_making(tmp_path: Path) -> None:
+    reach = looked_at_once(tmp_path)
+    reach.take({12: 1})
+    reach.take({12: 2})
+    assert not reach.is_further({12: 3})
+    assert reach.is_further({12: 4})
+    assert not reach.is_further({})
 
 
 def test_of_what_is_remembered_to_the_end_nothing_is_told(tmp_path: Path) -> None:
@@ -82,14 +103,3 @@ def test_steps_that_answer_several_tensors_hand_on_as_well(tmp_path: Path) -> No
 
 def test_what_a_transform_of_functions_holds_is_not_kept(tmp_path: Path) -> None:
     assert reach_of(tmp_path, VMAPPED, FORGOTTEN).sentence() is None
-
-
-@pytest.mark.parametrize(("x", "worth"), [(REMEMBERED, True), (FORGOTTEN[0], False)])
-def test_a_call_that_reaches_further_is_worth_making(
-    tmp_path: Path, x: torch.Tensor, worth: bool
-) -> None:
-    reach = reach_of(tmp_path, LEVEL, FORGOTTEN)
-    oracle = reference(tmp_path, *LEVEL)
-    other = LoopReach(file_of(oracle), 60.0, below=Random(1).randrange)
-    reached = [other.of_call(oracle, ((x,), {})) for _ in range(20)]
-    assert any(map(reach.is_further, reached)) == worth

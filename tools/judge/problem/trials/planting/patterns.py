@@ -16,6 +16,8 @@ from kernelagent.tools.judge.problem.trials.input_domain import Domain, fresh_va
 Draw = torch.Generator
 _FEW = 8
 _RUN = 3
+_RARELY = 3.0
+"""In a row, about."""
 Rows = Callable[[torch.Tensor, Draw], torch.Tensor]
 """`(natural rows, 2-d, float32 or wider; generator) -> as many rows of about their scale`.
 
@@ -265,6 +267,7 @@ def mask(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
         columns % (1 + block % 4) == 0,
         some | some.mT if square else some,
         some | (columns == rows),
+        _chance(some, _RARELY / tensor.shape[-1], draw),
     )
     kind = kinds[turn % len(kinds)]
     # A single row of truths has no height.
@@ -281,6 +284,7 @@ def integers(tensor: torch.Tensor, domain: Domain, draw: Draw, turn: int) -> tor
     place = at % tensor.shape[-1] if tensor.dim() else at
     first, other = (low + below(span, draw) for _ in range(2))
     until = below(tensor.shape[-1] + 1, draw) if tensor.dim() else 0
+    rarely = _RARELY / tensor.shape[-1] if tensor.dim() else 0.5
     kinds: Sequence[torch.Tensor] = (
         torch.full_like(fresh, first),
         torch.full_like(fresh, low),
@@ -296,6 +300,7 @@ def integers(tensor: torch.Tensor, domain: Domain, draw: Draw, turn: int) -> tor
         fresh.sort(-1).values if tensor.dim() else fresh,
         low + (at * _step(span)) % span,
         torch.minimum(fresh, fresh.flip(-1)) if tensor.dim() else fresh,
+        torch.where(_chance(fresh, rarely, draw), fresh, first),
     )
     return kinds[turn % len(kinds)].to(tensor.dtype).clone()
 

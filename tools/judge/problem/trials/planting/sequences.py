@@ -21,6 +21,8 @@ from kernelagent.tools.judge.problem.trials.planting.planted_values import is_fr
 
 IDS = ("integer", "observed")
 _LETTERS = 3
+_STAYS = (1, 4, 24)
+"""Places, about, for which a letter stays."""
 _MOST_SEEN = 1 << 20
 """Of an input with more elements no number of the sources is a letter."""
 _CHAIN = 0.4
@@ -69,10 +71,14 @@ def _ids(
 def _spelt(
     shape: tuple[int, ...], drawn: list[int], fit: list[int], generator: torch.Generator
 ) -> torch.Tensor:
-    """Each place one of these letters, or of one of `fit`, as a blank is."""
+    """Each place one of these letters, or of one of `fit`, as a blank is; in most draws they stay for a while."""
     known = [fit[patterns.below(len(fit), generator)]] if fit else drawn[:1]
     letters = torch.tensor([*known, *drawn])
-    return letters[torch.randint(len(letters), shape, generator=generator)]
+    which = torch.randint(len(letters), shape, generator=generator)
+    stays = _STAYS[patterns.below(len(_STAYS), generator)]
+    begins = torch.rand(shape, generator=generator) < 1.0 / stays
+    at = torch.where(begins, torch.arange(shape[-1]), 0).cummax(-1).values
+    return letters[which.gather(-1, at)]
 
 
 def _chain(length: int, span: int, generator: torch.Generator) -> torch.Tensor:
