@@ -182,16 +182,14 @@ def with_wrong_step(wrong: WrongStep, file: str, forward: Callable[[], Any]) -> 
 
 @contextmanager
 def settings_kept() -> Iterator[None]:
-    """What a forward sets of torch's, and puts back at its end, is put back where it ends in an error as well."""
+    """What a forward sets of torch's without a `with`, and puts back at its end, is put back where it ends in an error, too."""
     dtype, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
-    precision = torch.get_float32_matmul_precision()
     with torch.random.fork_rng(devices=[]):
         try:
             yield
         finally:
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(gradients)
-            torch.set_float32_matmul_precision(precision)
 
 
 def _is_in_a_module(frame: FrameType) -> bool:

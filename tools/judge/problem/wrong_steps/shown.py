@@ -48,8 +48,10 @@ class Shown:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left to look for."""
-        return bool(self.failures) or (not self.unnoticed.left and self.reach.is_known)
+        """Whether nothing is left to look for, or one forward takes too long for a search."""
+        if self.failures or self.unnoticed.is_slow:
+            return True
+        return not self.unnoticed.left and self.reach.is_known
 
     def news_of(self, oracle: Oracle, arguments: Arguments) -> News | None:
         """What these inputs would show; None: nothing new."""
