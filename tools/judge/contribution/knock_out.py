@@ -159,14 +159,22 @@ def _is_right(
     arguments = draw(source, constant=context.problem.constant_inputs)
     step = _step(context, arguments) if training else None
     try:
-        # What the call before has left in a buffer may be garbage.
-        process.use_weights(context.oracle.given_weights)
+        _begin_anew(context, process, arguments)
         answer = process.call(arguments, step=step)
     except Rejected as broken:
         if broken.reason.code in SAYS_NOTHING:
             raise
         return False
     return _passes(context, source, arguments, answer, step)
+
+
+def _begin_anew(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> None:
+    """Load the given weights where calls change them: what the one before has left there may be garbage.
+
+    Nowhere else, since a candidate may launch more in the first call on weights, to pack them.
+    """
+    if context.oracle.expect(arguments).state64:
+        process.use_weights(context.oracle.given_weights)
 
 
 def _step(context: JudgeContext, arguments: Arguments) -> TrainingStep:
@@ -199,7 +207,7 @@ def _idle(context: JudgeContext, process: CandidateProcess, source: InputSource)
     process.take_launches()
     process.command_executor({"kind": "mode", "mode": "execute"})
     arguments = draw(source, constant=context.problem.constant_inputs)
-    process.use_weights(context.oracle.given_weights)
+    _begin_anew(context, process, arguments)
     process.call(arguments, step=_step(context, arguments) if context.trains else None)
     count = len(process.take_launches())
     return without_effect(range(count), right_without) if count > 1 else frozenset()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
+from kernelagent.tools.judge.problem.trials.plain_numbers import Number, numbers_in
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
 from kernelagent.tools.judge.problem.wrong_steps.shown import Shown
 from kernelagent.tools.judge.verify.beyond.compiled_code import CompiledCode
@@ -77,8 +78,14 @@ class Findings:
     constant: dict[tuple[str, str], torch.Tensor | None] = field(default_factory=dict)
     """By input set and place: the values that every call had so far; None: they differed."""
 
+    numbers: dict[tuple[str, str], Number | None] = field(default_factory=dict)
+    """The same of plain numbers."""
+
     def note_values(self, input_set: str, arguments: Any) -> None:
         """Remember which inputs have had more than one value."""
+        for name, number in numbers_in(arguments).items():
+            if self.numbers.setdefault((input_set, name), number) != number:
+                self.numbers[input_set, name] = None
         for name, tensor in named_tensors(arguments).items():
             known = self.constant.setdefault((input_set, name), tensor)
             if known is not None and not same_bits_of(known, tensor):

@@ -21,3 +21,13 @@ def test_an_answer_that_did_not_come_in_time_neither_agrees_nor_differs() -> Non
     asked = Asked(late=True)
     assert asked.wrong is None
     assert not asked.agrees
+
+
+def test_a_number_that_differs_between_calls_has_varied() -> None:
+    findings = Findings()
+    for power in (1, 2, 1):
+        findings.note_values("default", ((power, 0.5), {}))
+    assert findings.numbers == {
+        ("default", "arguments[0][0]"): None,
+        ("default", "arguments[0][1]"): 0.5,
+    }

@@ -16,6 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from kernelagent.tools.candidate_runner.host.asking_line import frame_of, place_of
 from kernelagent.tools.candidate_runner.host.host_reads import TELLING
+from kernelagent.tools.judge.problem.reference.ended_after import ended_after
 from kernelagent.tools.judge.problem.wrong_steps.changes import (
     Change,
     DoesNotFitError,
@@ -27,8 +28,16 @@ _ROUNDS_FROM = (0.0, 0.5, 0.8)
 """A step that is done many times is done wrong from these shares of its rounds on; the last of all is often one too many."""
 _FEWEST_ROUNDS = 3
 _MORE_STEPS = 100
+MOST_SECONDS = 10.0
+"""Of one forward that is not done as it is written."""
 _SIZED_BY_VALUES = frozenset("repeat_interleave bincount one_hot".split())
 """Values decide how much memory these take."""
+_MADE_OF_SIZES = frozenset("arange linspace logspace zeros ones full empty rand randn".split())
+_SIZED = frozenset(
+    """new_zeros new_ones new_full new_empty expand repeat tile narrow view reshape pad split unfold
+    as_strided resize_""".split()
+)
+"""The same where one of their sizes, not the first argument, is a tensor."""
 _OF_MODULES = "/torch/nn/modules/"
 
 
@@ -126,7 +135,7 @@ def look_at(file: str, forward: Callable[[], Any]) -> Looked:
     def visit(frame: Any, step: Step, times: int, func: Any, args: Any, kwargs: Any) -> Any:
         nonlocal last_read
         begun.setdefault(step, following.count)
-        if step.function in TELLING or step.function in _SIZED_BY_VALUES:
+        if step.function in TELLING or _reads_a_size(step.function, args, kwargs):
             last_read = following.count
         result = func(*args, **kwargs)
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
@@ -176,7 +185,8 @@ def with_wrong_step(wrong: WrongStep, file: str, forward: Callable[[], Any]) -> 
         except DoesNotFitError:
             return func(*args, **kwargs)
 
-    with settings_kept(), Following(file, visit, most_steps(wrong.steps)):
+    following = Following(file, visit, most_steps(wrong.steps))
+    with settings_kept(), ended_after(MOST_SECONDS), following:
         return forward()
 
 
@@ -190,6 +200,17 @@ def settings_kept() -> Iterator[None]:
         finally:
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(gradients)
+
+
+def _reads_a_size(function: str, args: Any, kwargs: Any) -> bool:
+    """Whether torch takes a value out of a tensor to know how much memory it needs."""
+    if function in _MADE_OF_SIZES:
+        sizes = (args, kwargs)
+    elif function in _SIZED:
+        sizes = (args[1:], kwargs)
+    else:
+        return function in _SIZED_BY_VALUES
+    return any(isinstance(size, torch.Tensor) for size in tree_leaves(sizes))
 
 
 def _is_in_a_module(frame: FrameType) -> bool:

@@ -18,7 +18,7 @@ from kernelagent.tools.judge.problem.memory_need import need_of
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import Sizes, inputs_without_contents, on_meta
 from kernelagent.tools.judge.problem.trials.defined_writes import with_defined_writes
-from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like
+from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.inputs import (
     InputSource,
     input_sources,
@@ -38,6 +38,8 @@ _BACKWARD = 3
 """A forward with its backward does so many times the work of a forward."""
 _TURNS = 64
 """Of the structures each is as likely as any other."""
+_IN_A_RANGE = ("integer", "observed")
+"""The kinds of integers whose rows may be sorted and alike; offsets, permutations and masks have a form of their own."""
 _KINDS_OF_ROWS = 8
 _LARGER = 4
 """So many times the rows that were executed must be possible in a turn; at the end one more is enough."""
@@ -91,7 +93,7 @@ def _structured(tensor: torch.Tensor) -> torch.Tensor:
     """
     generator = torch.Generator().manual_seed(fresh_seed())
     reach, turn = Reach("any", 1.0, NONE, generator), secrets.randbelow(_TURNS)
-    if tensor.dtype == torch.bool:
+    if observe(tensor).kind not in _IN_A_RANGE:
         return reach.changed("structures", tensor, turn)
     if tensor.dim() == 1 or len(tensor) == 1:
         sorts = secrets.randbelow(2)

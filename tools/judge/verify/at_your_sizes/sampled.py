@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_map_only
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.serialization import from_data
+from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
@@ -35,7 +36,7 @@ from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _LEAST_STORED = 0.8
-"""Share of what is not right by itself in a result below which stores of all programs cannot reach each element of it."""
+"""Share of fresh memory in a result below which stores of all programs cannot reach each element of it."""
 _SAMPLES = 4
 """So many are drawn before that is believed: programs of one grid need not store alike."""
 Part = Literal["none", "drawn"]
@@ -131,9 +132,9 @@ def _compared(
     facts = from_data(rows[0]["traffic"], TrafficFacts)
     if facts.atomics:
         return None
-    needed = _bytes_to_store(before.output, trial.expected.output)
+    fresh, wrong = _bytes_to_store(before.output, trial.expected.output)
     # Of what is alike few programs may have all the work: a sample tells nothing of the whole then.
-    is_all = not given.structured and _all_is_stored(process, where, arguments, facts, needed)
+    is_all = not given.structured and _all_is_stored(process, where, arguments, facts, fresh, wrong)
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None
@@ -170,38 +171,52 @@ def _all_is_stored(
     where: str,
     arguments: Arguments,
     facts: TrafficFacts,
-    needed: int,
+    fresh: int,
+    wrong: int,
 ) -> bool:
-    """Whether all programs together store as much as is not right without them; raises `Rejected` if far less."""
+    """Whether all programs together store as much as is not right without them; raises `Rejected` if far less than what is
+    fresh memory."""
     stored = [facts.requested_store_bytes]
-    while sum(stored) < _LEAST_STORED * needed * len(stored) and len(stored) < _SAMPLES:
+    while sum(stored) < _LEAST_STORED * fresh * len(stored) and len(stored) < _SAMPLES:
         process.take_launches()
         _called(process, arguments, "drawn")
         (row,) = process.launches_with_facts()
         stored.append(from_data(row["traffic"], TrafficFacts).requested_store_bytes)
     mean = sum(stored) / len(stored)
-    if mean < _LEAST_STORED * needed:
+    if mean < _LEAST_STORED * fresh:
         raise Rejected(
             "wrong_output",
-            f"{where} its programs store some {mean:,.0f} bytes in all, and {needed:,} of what is returned are not "
-            f"right without them: a part is never written; look at the grid, which may be capped",
+            f"{where} its programs store some {mean:,.0f} bytes in all, and {fresh:,} of what is returned is fresh "
+            f"memory: a part of it is never written; look at the grid, which may be capped",
             {"at_your_sizes": True},
         )
-    return mean >= _SURELY_STORED * needed
+    return mean >= _SURELY_STORED * max(fresh, wrong)
 
 
-def _bytes_to_store(before: Any, expected: Any) -> int:
-    """Bytes of a result that are not right where no program runs."""
+def _bytes_to_store(before: Any, expected: Any) -> tuple[int, int]:
+    """Bytes of a result that hold what fresh memory is filled with, and bytes that are not right, where no program runs."""
     right = dict(compare.leaves(expected))
-    total = 0
+    fresh = wrong = 0
     for name, tensor in compare.leaves(before):
         wanted = right.get(name)
         if not _fits(wanted, tensor) or tensor.layout != torch.strided:
             continue
         assert isinstance(wanted, torch.Tensor)
-        other = (_bits(tensor) != _bits(wanted)).any(-1)
-        total += int(other.sum()) * tensor.element_size()
-    return total
+        # What is expanded lies in memory once.
+        once = tuple(slice(1) if not step else slice(None) for step in tensor.stride())
+        own, wanted = tensor[once], wanted[once]
+        size = tensor.element_size()
+        if own.dtype.is_floating_point:
+            ours, right_ones = widened(own), widened(wanted)
+            unlike = (ours != right_ones) & ~(ours.isnan() & right_ones.isnan())
+            fresh += int((ours.isnan() & ~right_ones.isnan()).sum()) * size
+        else:
+            unlike = (_bits(own) != _bits(wanted)).any(-1)
+            if not own.dtype.is_complex and own.dtype != torch.bool:
+                most = torch.iinfo(own.dtype).max
+                fresh += int((unlike & (own == most)).sum()) * size
+        wrong += int(unlike.sum()) * size
+    return fresh, wrong
 
 
 def _goes_on(trial: Trial) -> bool:

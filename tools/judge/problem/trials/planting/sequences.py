@@ -58,7 +58,7 @@ def sequences(
 def _ids(
     tensor: torch.Tensor, numbers: Collection[int], generator: torch.Generator
 ) -> torch.Tensor:
-    """Of numbers that were seen: what was not may be invalid, but for the ones between of a range that is full of them."""
+    """Of numbers that were seen, as others may be invalid; places in a chain are any from zero to the largest."""
     shape, flat = tuple(tensor.shape), tensor.detach().long().reshape(-1).cpu()
     low, high = int(flat.min()), int(flat.max())
     if low == 0 and observe(tensor).kind == "integer" and patterns.chance(_CHAIN, generator):

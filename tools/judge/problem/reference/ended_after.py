@@ -1,0 +1,34 @@
+"""Ends what a user's code does when it takes too long: a forward on numbers that nobody gave it may never end."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class TakesTooLongError(RuntimeError):
+    """Raised within the code that was to be done by now, at its next line of Python."""
+
+
+@contextmanager
+def ended_after(seconds: float) -> Iterator[None]:
+    """What runs inside, in this thread, is ended by `TakesTooLongError`; a single call into C is waited for."""
+    thread, lock, is_inside = threading.get_ident(), threading.Lock(), True
+
+    def end() -> None:
+        with lock:
+            if is_inside:
+                raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+                raise_in(ctypes.c_ulong(thread), ctypes.py_object(TakesTooLongError))
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with lock:
+            is_inside = False
