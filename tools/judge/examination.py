@@ -55,7 +55,7 @@ Purpose = Literal["turn", "verdict", "certificate"]
 a turn's calls; a certificate has more of these, too."""
 _SEARCH: Mapping[Purpose, tuple[int, float]] = {
     "turn": (2, 1.0),
-    "verdict": (4, 4.0),
+    "verdict": (4, 2.0),
     "certificate": (8, 10.0),
 }
 """Calls that are looked for because they show more of the reference, and seconds of processor time for that."""
