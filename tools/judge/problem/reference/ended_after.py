@@ -17,11 +17,13 @@ def ended_after(seconds: float) -> Iterator[None]:
     """What runs inside, in this thread, is ended by `TakesTooLongError`; a single call into C is waited for."""
     thread, lock, is_inside = threading.get_ident(), threading.Lock(), True
 
+    def raise_there(error: ctypes.py_object[type[Exception]] | None) -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
+
     def end() -> None:
         with lock:
             if is_inside:
-                raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-                raise_in(ctypes.c_ulong(thread), ctypes.py_object(TakesTooLongError))
+                raise_there(ctypes.py_object(TakesTooLongError))
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True
@@ -32,3 +34,5 @@ def ended_after(seconds: float) -> Iterator[None]:
         timer.cancel()
         with lock:
             is_inside = False
+        # What was raised at the last moment and has not arrived is nothing that comes later.
+        raise_there(None)

@@ -16,7 +16,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from kernelagent.tools.candidate_runner.host.asking_line import frame_of, place_of
 from kernelagent.tools.candidate_runner.host.host_reads import TELLING
-from kernelagent.tools.judge.problem.reference.ended_after import ended_after
 from kernelagent.tools.judge.problem.wrong_steps.changes import (
     Change,
     DoesNotFitError,
@@ -28,8 +27,6 @@ _ROUNDS_FROM = (0.0, 0.5, 0.8)
 """A step that is done many times is done wrong from these shares of its rounds on; the last of all is often one too many."""
 _FEWEST_ROUNDS = 3
 _MORE_STEPS = 100
-MOST_SECONDS = 10.0
-"""Of one forward that is not done as it is written."""
 _SIZED_BY_VALUES = frozenset("repeat_interleave bincount one_hot".split())
 """Values decide how much memory these take."""
 _MADE_OF_SIZES = frozenset("arange linspace logspace zeros ones full empty rand randn".split())
@@ -186,7 +183,7 @@ def with_wrong_step(wrong: WrongStep, file: str, forward: Callable[[], Any]) -> 
             return func(*args, **kwargs)
 
     following = Following(file, visit, most_steps(wrong.steps))
-    with settings_kept(), ended_after(MOST_SECONDS), following:
+    with settings_kept(), following:
         return forward()
 
 

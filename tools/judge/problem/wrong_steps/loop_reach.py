@@ -16,11 +16,9 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.reference.ended_after import ended_after
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.wrong_steps.followed import (
-    MOST_SECONDS,
     Following,
     Step,
     most_steps,
@@ -108,7 +106,7 @@ class LoopReach:
             at = self.below(max(1, rounds // _BEGINS_WITHIN))
             exchange = step, at, answers[self.below(rounds)]
             exchanged = _Answers(self.file, exchange, most_steps(right.count))
-            with settings_kept(), ended_after(MOST_SECONDS), exchanged:
+            with settings_kept(), exchanged:
                 oracle.eager(arguments)
             alike = [one for one in looped if len(right.by_step[one]) == rounds]
             reach = max(
