@@ -55,14 +55,14 @@ class TorchChoices:
         if result.dtype != torch.bool or not result.numel() or result.is_meta:
             return
         place = self._asked_at()
-        if place is None or (
-            len(self._seen) >= _MOST and (place.line, place.column, name) not in self._seen
-        ):
+        if place is None:
+            return
+        key = place.line, place.column, name
+        if len(self._seen) >= _MOST and key not in self._seen:
             return
         ways = _TRUE * bool(result.any()) | _FALSE * bool((~result).any())
-        line, column, text = place
-        _, before = self._seen.get((line, column, name), (text, 0))
-        self._seen[line, column, name] = text, before | ways
+        _, before = self._seen.get(key, ("", 0))
+        self._seen[key] = place.text, before | ways
 
     def _asked_at(self) -> Place | None:
         frame = frame_of(self._file, sys._getframe(3), OTHERS)

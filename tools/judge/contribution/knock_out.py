@@ -21,6 +21,7 @@ from kernelagent.tools.judge.contribution.integers import (
 from kernelagent.tools.judge.contribution.provenance import SAYS_NOTHING, Provenance, look
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.reference.expected import Expected
 from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
@@ -145,7 +146,7 @@ def require_right_without_torch(context: JudgeContext, process: CandidateProcess
         arguments = draw(source, constant=context.problem.constant_inputs)
         step = _step(context, arguments) if context.trains else None
         answer = process.call(arguments, step=step, forbidding=True)
-        if not _passes(context, source, arguments, answer, step):
+        if not _passes(source, answer, _expected(context, arguments, step)):
             raise Rejected(
                 "kernel_not_contributing",
                 "the result is wrong when torch may not compute anything (policy pure)",
@@ -158,22 +159,28 @@ def _is_right(
 ) -> bool:
     arguments = draw(source, constant=context.problem.constant_inputs)
     step = _step(context, arguments) if training else None
+    expected = _expected(context, arguments, step)
     try:
-        _begin_anew(context, process, arguments)
+        _begin_anew(context, process, expected)
         answer = process.call(arguments, step=step)
     except Rejected as broken:
         if broken.reason.code in SAYS_NOTHING:
             raise
         return False
-    return _passes(context, source, arguments, answer, step)
+    return _passes(source, answer, expected)
 
 
-def _begin_anew(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> None:
+def _expected(context: JudgeContext, arguments: Arguments, step: TrainingStep | None) -> Expected:
+    oracle = context.oracle if step is None else context.oracle.asking(step)
+    return oracle.expect(arguments)
+
+
+def _begin_anew(context: JudgeContext, process: CandidateProcess, expected: Expected) -> None:
     """Load the given weights where calls change them: what the one before has left there may be garbage.
 
     Nowhere else, since a candidate may launch more in the first call on weights, to pack them.
     """
-    if context.oracle.expect(arguments).state64:
+    if expected.state64:
         process.use_weights(context.oracle.given_weights)
 
 
@@ -182,15 +189,7 @@ def _step(context: JudgeContext, arguments: Arguments) -> TrainingStep:
     return single_step(context.oracle, arguments, generator)
 
 
-def _passes(
-    context: JudgeContext,
-    source: InputSource,
-    arguments: Arguments,
-    answer: Answer,
-    step: TrainingStep | None = None,
-) -> bool:
-    oracle = context.oracle if step is None else context.oracle.asking(step)
-    expected = oracle.expect(arguments)
+def _passes(source: InputSource, answer: Answer, expected: Expected) -> bool:
     scale = compare.scales_of(expected.output64)
     wanted = compare.Expected(expected.output, expected.output64, scale)
     result = compare.compare(answer.output, wanted, input_set=source.name, probe="knock-out")
@@ -207,8 +206,9 @@ def _idle(context: JudgeContext, process: CandidateProcess, source: InputSource)
     process.take_launches()
     process.command_executor({"kind": "mode", "mode": "execute"})
     arguments = draw(source, constant=context.problem.constant_inputs)
-    _begin_anew(context, process, arguments)
-    process.call(arguments, step=_step(context, arguments) if context.trains else None)
+    step = _step(context, arguments) if context.trains else None
+    _begin_anew(context, process, _expected(context, arguments, step))
+    process.call(arguments, step=step)
     count = len(process.take_launches())
     return without_effect(range(count), right_without) if count > 1 else frozenset()
 

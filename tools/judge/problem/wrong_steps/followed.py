@@ -85,8 +85,10 @@ class Following(TorchFunctionMode):
         self._file = file
         self._visit = visit
         self._most = most
-        self._times: dict[Step, int] = {}
+        self.times: dict[Step, int] = {}
+        """How often each step was done."""
         self.count = 0
+        """Of all steps."""
 
     def __torch_function__(
         self,
@@ -102,13 +104,9 @@ class Following(TorchFunctionMode):
         if self._most is not None and self.count > self._most:
             raise TooManyStepsError
         step = Step(frame.f_code, frame.f_lasti, getattr(func, "__name__", ""))
-        times = self._times.get(step, 0)
-        self._times[step] = times + 1
+        times = self.times.get(step, 0)
+        self.times[step] = times + 1
         return self._visit(frame, step, times, func, args, kwargs or {})
-
-    @property
-    def times(self) -> dict[Step, int]:
-        return self._times
 
 
 @dataclass(frozen=True)
