@@ -103,10 +103,10 @@ def opened(subject: Subject, form: Form) -> tuple[Oracle, InputSource]:
 
 def calls_of(oracle: Oracle, source: InputSource, form: Form) -> Iterator[tuple[Round, Trial]]:
     """Every call of a judging, in order, with its round."""
-    for item in rounds(oracle, (source,), {}, constant=True):
+    for item in rounds(oracle, (source,), {}):
         yield from _in_order(item)
     if form.train:
-        for item in training_rounds(oracle, (source,), {}, constant=True):
+        for item in training_rounds(oracle, (source,), {}):
             yield from _in_order(item)
 
 

@@ -145,21 +145,20 @@ class Examination:
     def _verify(self, process: CandidateProcess) -> None:
         context, findings, source = self.context, self.findings, self.source
         verifier = Verifier.of(context, process, findings)
-        constant = context.problem.constant_inputs
         # The next round is drawn while the candidate works on the one before.
         every = context.oracle.beside(), context.sources, context.dynamic
         literals = literals_of(source, context.problem.source)
         plan = PLAN_AT_THE_END if self._last else PLAN_OF_A_TURN
-        drawn = rounds(*every, constant=constant, plan=plan, literals=literals)
+        drawn = rounds(*every, plan=plan, literals=literals)
         self._run(drawn, verifier)
         most = FAR_ON_AT_THE_END if self._last else FAR_ON_IN_A_TURN
-        far = partial(far_rounds, *every[:2], constant=constant, most=most, literals=literals)
+        far = partial(far_rounds, *every[:2], most=most, literals=literals)
         self._run(far(), verifier)
-        corners = partial(corner_rounds, *every[:2], constant=constant, literals=literals)
+        corners = partial(corner_rounds, *every[:2], literals=literals)
         self._run(corners(steps=False), verifier)
         most_calls, seconds = _SEARCH[self.purpose]
         showing = showing_rounds(
-            *every[:2], findings.shown, constant=constant, literals=literals,
+            *every[:2], findings.shown, literals=literals,
             most_calls=most_calls, most_seconds=seconds,
         )  # fmt: skip
         self._run(showing, verifier)
@@ -177,7 +176,7 @@ class Examination:
             findings.disclose("dynamic_sizes", bounds)
         if context.trains:
             steps = STEPS_AT_THE_END if self._last else STEPS_OF_A_TURN
-            drawn = training_rounds(*every, constant=constant, plan=steps, literals=literals)
+            drawn = training_rounds(*every, plan=steps, literals=literals)
             self._run(drawn, verifier)
             self._run(corners(steps=True), verifier)
             # A training step counts on for every batch norm: a few states are enough.

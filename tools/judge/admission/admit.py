@@ -56,7 +56,7 @@ class TimeForAdmission:
 
 
 def admission_of(
-    oracle: Oracle, source: InputSource, *, constant: bool, time: TimeForAdmission
+    oracle: Oracle, source: InputSource, *, time: TimeForAdmission
 ) -> tuple[Admission, tuple[Tolerance, ...]]:
     """Mutants and sensitivity on one input set, and the errors that are allowed on a natural draw.
 
@@ -65,7 +65,7 @@ def admission_of(
     """
     generator = torch.Generator().manual_seed(fresh_seed())
     # The same draw every time: its tolerances stand in the first prompt, and no candidate is judged on it.
-    natural = draw(source, constant=constant, seed=lambda: 0)
+    natural = draw(source, seed=lambda: 0)
     oracle.use_weights(oracle.given_weights)
     scale = compare.scales_of(oracle.in_float64_or_eager(natural))
     first = trial_on(oracle, source.name, "natural", natural, scale, generator)
@@ -76,7 +76,7 @@ def admission_of(
     reference = reference_by_name(oracle, natural)
     left_out: list[str] = []
     for name, kind in PROBE.items():
-        drawn = named_tensors(draw(source, constant=constant))
+        drawn = named_tensors(draw(source))
         if kind.planted or (kind.needs == "masks" and not applies(name, drawn)):
             continue
         if time.half_is_up and len(cases) >= _FEWEST_CASES:

@@ -111,10 +111,10 @@ def count_with_contents(
     process.command_executor({"kind": "mode", "mode": "execute"})
     _observe_traffic(process, watched=False)
     for _ in range(1 + secrets.randbelow(_MOST_BEFORE)):
-        arguments = draw(source, constant=context.problem.constant_inputs)
+        arguments = draw(source)
         process.call(arguments, step=real_step(context, arguments))
     process.take_launches()
-    arguments = draw(source, constant=context.problem.constant_inputs)
+    arguments = draw(source)
     step = real_step(context, arguments)
     _observe_traffic(process, watched=True)
     process.call(arguments, step=step)

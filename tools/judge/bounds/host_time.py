@@ -152,7 +152,7 @@ def _busy_seconds(context: JudgeContext, start: Start, source: InputSource) -> I
     with start() as process:
         make_ready(context, process)
         for _ in range(_BUSY_CALLS):
-            arguments = draw(source, constant=context.problem.constant_inputs)
+            arguments = draw(source)
             process.account(arguments, contents=True)
             if process.host_work is not None:
                 yield process.host_work.busy_s
@@ -193,7 +193,7 @@ def _candidates(
     process.take_launches()
     _seconds(process)
     for _ in range(_FEWEST):
-        arguments = draw(source, constant=context.problem.constant_inputs)
+        arguments = draw(source)
         # What follows its lines would be in the time.
         process.account(arguments, real_step(context, arguments), contents=True, followed=False)
     calls = _seconds(process)
@@ -206,7 +206,7 @@ def _references(context: JudgeContext, source: InputSource) -> float:
     taken = []
     module, target = context.oracle.module, context.device.target
     for _ in range(_FEWEST):
-        arguments = draw(source, constant=context.problem.constant_inputs)
+        arguments = draw(source)
         step = real_step(context, arguments)
         with context.judge_device.scope():
             began = time.perf_counter()

@@ -60,7 +60,7 @@ def on_other_contents(
     generator = torch.Generator().manual_seed(fresh_seed())
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
     tried: list[tuple[str, Mapping[str, torch.Tensor], Arguments, bool]] = []
-    arguments = draw(source, constant=context.problem.constant_inputs)
+    arguments = draw(source)
     if parameters:
         drawn = perturbed_state(given, parameters, generator).tensors
         tried.append(("under other weights than those given", drawn, arguments, False))
@@ -135,7 +135,7 @@ def _structured(
     context: JudgeContext, source: InputSource, arguments: Arguments
 ) -> Arguments | None:
     """The arguments with a structure in those that differ from call to call; None where none does."""
-    again = named_tensors(draw(source, constant=context.problem.constant_inputs))
+    again = named_tensors(draw(source))
     changed = {}
     for name, tensor in named_tensors(arguments).items():
         if tensor.numel() and not torch.equal(tensor, again[name]):

@@ -225,7 +225,7 @@ def _fewest_bytes(context: JudgeContext, source: InputSource) -> tuple[int, int]
 
 
 def _hollow(context: JudgeContext, source: InputSource) -> Arguments:
-    arguments: Arguments = on_meta(draw(source, constant=context.problem.constant_inputs))
+    arguments: Arguments = on_meta(draw(source))
     return arguments
 
 

@@ -47,7 +47,7 @@ def _traced(context: JudgeContext, source: InputSource) -> ReferenceProfile:
     """One steady forward under torch.profiler. Never run on a GPU so far."""
     from torch.profiler import ProfilerActivity, profile
 
-    args, kwargs = draw(source, constant=context.problem.constant_inputs)
+    args, kwargs = draw(source)
     module = context.oracle.module
     with torch.no_grad():
         for _ in range(_STEADY):

@@ -126,12 +126,10 @@ def _has_one(context: JudgeContext, findings: Findings, name: str) -> bool:
 
 def _as_finite(context: JudgeContext, chosen: InputSource, given: InputSource) -> bool:
     """Where the right answer is NaN, whatever is stored is right."""
-    oracle, constant = context.oracle, context.problem.constant_inputs
+    oracle = context.oracle
     oracle.use_weights(oracle.given_weights)
     try:
-        there, here = (
-            share_nonfinite(oracle.eager(draw(s, constant=constant))) for s in (chosen, given)
-        )
+        there, here = (share_nonfinite(oracle.eager(draw(s))) for s in (chosen, given))
     except REFUSALS:
         # It took the values of another draw: of this size nothing can be asked.
         return False
@@ -153,7 +151,7 @@ def _audit(
         make_ready(context, process)
         seen = _looked_at(context, process, findings, source)
         for _ in range(_QUICK_CALLS):
-            arguments = draw(source, constant=context.problem.constant_inputs)
+            arguments = draw(source)
             process.account(arguments, contents=True, followed=False)
         slow = host_time.looks_slow(process, len(seen.launches))
     account, result = audited(context, start, seen, step, slow=slow)
@@ -198,7 +196,7 @@ def _looked_at(
     seen = Findings(kernels=findings.kernels)
     for _ in range(_CALLS):
         process.take_launches()
-        process.account(draw(source, constant=context.problem.constant_inputs), contents=True)
+        process.account(draw(source), contents=True)
         seen.launches = [row | {"input_set": source.name} for row in process.take_launches()]
         if process.host_work is not None:
             least = seen.host_work.get(source.name, process.host_work)

@@ -244,7 +244,7 @@ def _part_is_left(
         if repeated is not None:
             require_nothing_of_torch(repeated.torch_rows)
         return
-    arguments = draw(source, constant=context.problem.constant_inputs)
+    arguments = draw(source)
     reference = reference_rows(context, arguments)
     for rows in evidence.calls[:-1]:
         require_part_of_the_work(rows, reference, ())

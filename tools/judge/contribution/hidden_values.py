@@ -52,8 +52,8 @@ def require_right_on_hidden_values(
     None where no input changes from draw to draw, so that nothing is hidden. The weights
     are the given ones, the same on both sides.
     """
-    held = draw(source, constant=context.problem.constant_inputs)
-    hidden = _with_others(held, draw(source, constant=context.problem.constant_inputs))
+    held = draw(source)
+    hidden = _with_others(held, draw(source))
     values = [
         None if same_bits(a, b) else b
         for a, b in zip(tensors_of(held), tensors_of(hidden), strict=True)

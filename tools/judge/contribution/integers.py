@@ -42,7 +42,7 @@ class IntegersSeen:
 
 def has_integer_outputs(context: JudgeContext, source: InputSource) -> bool:
     """Whether the reference returns integers; booleans hold too little to tell."""
-    answer = context.oracle.eager(draw(source, constant=context.problem.constant_inputs))
+    answer = context.oracle.eager(draw(source))
     return any(_is_integer(leaf) for _, leaf in compare.leaves(answer))
 
 
@@ -52,7 +52,7 @@ def look_at_integers(
     """None where the forward stops: exchanged integers may send it anywhere."""
     oracle = context.oracle
     oracle.use_weights(oracle.given_weights)
-    first, second = (draw(source, constant=context.problem.constant_inputs) for _ in range(2))
+    first, second = (draw(source) for _ in range(2))
     kept = any(is_inexact(t) for t in named_tensors(first).values())
     if kept:
         second = _with_integers_of(first, second)

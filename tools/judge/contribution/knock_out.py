@@ -81,10 +81,7 @@ def require_kernels_matter(
     `calls`: how many ordinary calls are made before. torch's operations are recorded in all of them, so that
     a candidate which counts its calls finds none in which it is not observed.
     """
-    rows = tuple(
-        process.account(draw(source, constant=context.problem.constant_inputs), contents=True)
-        for _ in range(calls)
-    )
+    rows = tuple(process.account(draw(source), contents=True) for _ in range(calls))
     seen = look(context, process, source)
     if seen is not None and seen.right and seen.altered_bytes:
         raise Rejected(
@@ -143,7 +140,7 @@ def require_right_without_torch(context: JudgeContext, process: CandidateProcess
     """Raises `Rejected` unless the forward is right with nothing computed by torch (policy `pure`)."""
     context.oracle.use_weights(context.oracle.given_weights)
     for source in context.sources_with_results:
-        arguments = draw(source, constant=context.problem.constant_inputs)
+        arguments = draw(source)
         step = _step(context, arguments) if context.trains else None
         answer = process.call(arguments, step=step, forbidding=True)
         if not _passes(source, answer, _expected(context, arguments, step)):
@@ -157,7 +154,7 @@ def require_right_without_torch(context: JudgeContext, process: CandidateProcess
 def _is_right(
     context: JudgeContext, process: CandidateProcess, source: InputSource, *, training: bool = False
 ) -> bool:
-    arguments = draw(source, constant=context.problem.constant_inputs)
+    arguments = draw(source)
     step = _step(context, arguments) if training else None
     expected = _expected(context, arguments, step)
     try:
@@ -205,7 +202,7 @@ def _idle(context: JudgeContext, process: CandidateProcess, source: InputSource)
 
     process.take_launches()
     process.command_executor({"kind": "mode", "mode": "execute"})
-    arguments = draw(source, constant=context.problem.constant_inputs)
+    arguments = draw(source)
     step = _step(context, arguments) if context.trains else None
     _begin_anew(context, process, _expected(context, arguments, step))
     process.call(arguments, step=step)

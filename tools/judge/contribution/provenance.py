@@ -61,10 +61,8 @@ def look(
     The weights are the given ones. Raises `Rejected` for what the process itself does wrong.
     """
     marks = Marks(secrets.randbits(62))
-    first = _marked(draw(source, constant=context.problem.constant_inputs), marks)
-    second = _with_floats_of(
-        first, _marked(draw(source, constant=context.problem.constant_inputs), marks)
-    )
+    first = _marked(draw(source), marks)
+    second = _with_floats_of(first, _marked(draw(source), marks))
     altering = {"kind": "mode", "mode": "alter", "secret": marks.secret, "integers": False}
     process.take_launches()
     process.command_executor(altering)
@@ -176,7 +174,7 @@ def _passes_for_another(context: JudgeContext, source: InputSource, arguments: A
 
     So it is where the reference itself is chaotic in its type, as a hash by the fraction of a large sine.
     """
-    others = draw(source, constant=context.problem.constant_inputs)
+    others = draw(source)
     context.oracle.use_weights(context.oracle.given_weights)
     try:
         here, there = (context.oracle.expect(given) for given in (arguments, others))

@@ -6,7 +6,7 @@ Whether the candidate supports them is tested by `search.widen`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -50,7 +50,8 @@ def neighbours(
         arguments = _answered(draw, oracle)
         if arguments is None or (interpreted and bytes_in(arguments) > INTERPRETED_BYTES):
             continue
-        yield Neighbour(InputSource(name, on_meta(arguments), draw, writes=source.writes), what)
+        other = replace(source, name=name, full=on_meta(arguments), draw=draw)
+        yield Neighbour(other, what)
 
 
 def _proposed(

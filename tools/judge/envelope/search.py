@@ -171,15 +171,10 @@ def _all(context: JudgeContext, closed: frozenset[str]) -> Iterator[Neighbour]:
 
 def _judge(context: JudgeContext, process: CandidateProcess, neighbour: Neighbour) -> None:
     verifier = Verifier.of(context, process, Findings())
-    constant = context.problem.constant_inputs
-    for trial in rounds(
-        context.oracle, (neighbour.source,), {}, constant=constant, plan=WHERE_SIZES_SHOW
-    ):
+    for trial in rounds(context.oracle, (neighbour.source,), {}, plan=WHERE_SIZES_SHOW):
         verifier.run(trial)
     if context.trains:
-        for trial in training_rounds(
-            context.oracle, (neighbour.source,), {}, constant=constant, plan=AT_OTHER_SIZES
-        ):
+        for trial in training_rounds(context.oracle, (neighbour.source,), {}, plan=AT_OTHER_SIZES):
             verifier.run(trial)
 
 

@@ -111,7 +111,7 @@ class JudgeContext:
 
         All of them where it returns nothing for any.
         """
-        return _with_results(self.oracle, self.sources, constant=self.problem.constant_inputs)
+        return _with_results(self.oracle, self.sources)
 
     @cached_property
     def smaller(self) -> JudgeContext | None:
@@ -214,14 +214,9 @@ class JudgeContext:
         tolerances: list[Tolerance] = []
         time = TimeForAdmission()
         said: dict[tuple[str, str], list[str]] = {}
-        answered = {
-            source.name
-            for source in _with_results(oracle, sources, constant=problem.constant_inputs)
-        }
+        answered = {source.name for source in _with_results(oracle, sources)}
         for source in sources:
-            admitted, allowed = admission_of(
-                oracle, source, constant=problem.constant_inputs, time=time
-            )
+            admitted, allowed = admission_of(oracle, source, time=time)
             tolerances += allowed if source is sources[0] else ()
             if source.name not in answered:
                 # Nothing is wrong in an answer without elements, whatever it was made of.
@@ -405,12 +400,13 @@ def make_ready(
 
 
 def _with_results(
-    oracle: Oracle, sources: tuple[InputSource, ...], *, constant: bool
+    oracle: Oracle,
+    sources: tuple[InputSource, ...],
 ) -> tuple[InputSource, ...]:
     """Those for which the reference returns anything; all where it returns nothing for any."""
 
     def returns_something(source: InputSource) -> bool:
-        arguments = draw(source, constant=constant)
+        arguments = draw(source)
         if all(tensor.numel() for tensor in tensors_of(arguments)):
             return True
         return any(tensor.numel() for tensor in tensors_of(oracle.eager(arguments)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -101,7 +101,7 @@ def again_at(
     """An input set of `hidden` once more, from its name and the shapes that it had; executed as it is."""
     sizes = {item: int(shapes[item.places[0][0]][item.places[0][1]]) for item in dynamic}
     draw = _resized(source, {i: size for i, size in sizes.items() if size != i.size}).draw
-    return InputSource(name, on_meta(draw(0)), draw, writes=source.writes)
+    return replace(source, name=name, full=on_meta(draw(0)), draw=draw, shrunk=None)
 
 
 def _resized(source: InputSource, sizes: Mapping[Dynamic, int]) -> InputSource:
@@ -109,7 +109,7 @@ def _resized(source: InputSource, sizes: Mapping[Dynamic, int]) -> InputSource:
     for item, size in sizes.items():
         draw = resizing(draw, item.places, size)
     shown = " and ".join(f"{item.label} = {size}" for item, size in sizes.items())
-    return InputSource(f"{source.name} with {shown}", source.full, draw, writes=source.writes)
+    return replace(source, name=f"{source.name} with {shown}", draw=draw, shrunk=None)
 
 
 def _together(

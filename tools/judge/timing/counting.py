@@ -111,7 +111,7 @@ def _write(context: JudgeContext, source: str, scratch: Path) -> None:
         how=how,
         value=value,
         weights=context.oracle.given_weights,
-        arguments=draw(first, constant=context.problem.constant_inputs),
+        arguments=draw(first),
     )
 
 

@@ -40,7 +40,7 @@ def look(context: JudgeContext, process: CandidateProcess) -> DeviceProfile:
     """Trace every input set; where tracing does not work, the launches and the compiler's facts stay."""
     seen: list[tuple[Observed, TracedForward | None]] = []
     for source in context.sources:
-        arguments = draw(source, constant=context.problem.constant_inputs)
+        arguments = draw(source)
         # A random prefix: the candidate cannot label torch's work as a launch of its own without knowing it.
         prefix = f"kernelagent {secrets.token_hex(8)} "
         result = observe(process, arguments, prefix, context.device.target)

@@ -94,7 +94,7 @@ class _Collected:
     def replay(self, context: JudgeContext, process: CandidateProcess) -> None:
         """A graph's time of each input set; the last thing a process does, for a failed capture spoils it."""
         for source in context.sources:
-            arguments = draw(source, constant=context.problem.constant_inputs)
+            arguments = draw(source)
             try:
                 self.replayed[source.name] = graph_time(process, arguments)
             except Rejected as broken:
@@ -254,9 +254,9 @@ def _compiled(collected: _Collected, name: str, sides: Mapping[str, Side], count
 
 def rotated(context: JudgeContext, source: InputSource) -> list[Any]:
     """Fresh draws, together larger than any cache where they are not too small for that."""
-    first = draw(source, constant=context.problem.constant_inputs)
+    first = draw(source)
     count = rotations(bytes_in(first))
-    rest = (draw(source, constant=context.problem.constant_inputs) for _ in range(count - 1))
+    rest = (draw(source) for _ in range(count - 1))
     return [first, *rest]
 
 

@@ -98,12 +98,11 @@ def _of_the_original(
 def _call(context: JudgeContext, process: CandidateProcess, findings: Findings) -> None:
     usual = Verifier.of(context, process, findings)
     verifier = replace(usual, needs_kernel=False, deck=_Usual())
-    constant = context.problem.constant_inputs
     oracle, sources = context.oracle, context.sources
-    for item in rounds(oracle, sources, {}, constant=constant, plan=WHERE_SIZES_SHOW):
+    for item in rounds(oracle, sources, {}, plan=WHERE_SIZES_SHOW):
         verifier.run(item)
     if context.trains:
-        for item in training_rounds(oracle, sources, {}, constant=constant, plan=AT_OTHER_SIZES):
+        for item in training_rounds(oracle, sources, {}, plan=AT_OTHER_SIZES):
             verifier.run(item)
 
 

@@ -61,7 +61,7 @@ def _probed(context: JudgeContext, process: CandidateProcess, input_set: str) ->
     weights = context.oracle.given_weights
     process.use_weights(weights)
     context.oracle.use_weights(weights)
-    arguments = draw(source, constant=context.problem.constant_inputs)
+    arguments = draw(source)
     trial = _trial(context, source.name, arguments)
     answer = process.call(arguments, step=trial.step)
     kernels = _launched(context, process, answer)

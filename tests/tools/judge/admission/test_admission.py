@@ -279,9 +279,9 @@ def test_without_time_a_problem_is_admitted_with_all_that_was_left_out(tmp_path)
     problem = load_problem(ProblemSpec(path=str(path)))
     oracle = Oracle(problem, "cpu", nullcontext)
     (source,) = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
-    whole, _ = admission_of(oracle, source, constant=False, time=TimeForAdmission())
+    whole, _ = admission_of(oracle, source, time=TimeForAdmission())
     assert whole.disclosures == ()
-    none, tolerances = admission_of(oracle, source, constant=False, time=TimeForAdmission(0))
+    none, tolerances = admission_of(oracle, source, time=TimeForAdmission(0))
     told = {item.code: item.message for item in none.disclosures}
     assert set(told) == {"mutants_not_tried", "probes_not_tried"}
     assert "for 11 of 11 inputs and weights" in told["mutants_not_tried"], "a counter has none"

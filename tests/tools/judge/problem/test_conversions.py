@@ -84,7 +84,6 @@ def test_no_call_asks_a_quantiser_for_integers_that_there_are_not(tmp_path):
         oracle,
         (source,),
         {},
-        constant=False,
         plan=PLAN_AT_THE_END,
         literals=Literals((4096.0, 1024.0)),
     ):
@@ -129,9 +128,7 @@ def test_no_call_asks_for_results_that_overflow_where_the_modules_own_are_halves
 
     source = InputSource("default", drawn(0), drawn)
     probes = {}
-    for item in rounds(
-        oracle, (source,), {}, constant=False, plan=PLAN_AT_THE_END, literals=Literals(())
-    ):
+    for item in rounds(oracle, (source,), {}, plan=PLAN_AT_THE_END, literals=Literals(())):
         oracle.use_weights(item.weights)
         probes |= {trial.probe: oracle.eager(trial.arguments) for trial in item.trials}
     assert "large_logits" in probes, "it is asked nearer to the natural values"

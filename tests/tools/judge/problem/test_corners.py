@@ -49,7 +49,7 @@ def rounds_of(folder: Path, answer: str, *, steps: bool = True):
     problem = load_problem(ProblemSpec(path=str(path)))
     oracle = Oracle(problem, "cpu", nullcontext)
     sources = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
-    return list(corner_rounds(oracle, sources, constant=False, literals=NONE, steps=steps))
+    return list(corner_rounds(oracle, sources, literals=NONE, steps=steps))
 
 
 def test_corners_are_hit_and_rounding_does_not_decide_there(tmp_path):

@@ -111,7 +111,7 @@ def test_what_counts_in_training_alone_is_counted_on_there(tmp_path):
     )
 
     def trials(training):
-        drawn = far_rounds(oracle, (source,), constant=True, most=3, training=training)
+        drawn = far_rounds(oracle, (source,), most=3, training=training)
         return [trial for item in drawn for trial in item.trials]
 
     assert not trials(training=False)

@@ -182,9 +182,7 @@ def test_one_dimension_alone_changes_with_no_other(opened):
 def test_sizes_that_the_original_refuses_are_named_and_do_not_end_the_judge(tmp_path):
     sources, oracle = opened_from(tmp_path, FREE)
     dynamic = {"default": two_dimensions(sources[0], oracle)}
-    refused = [
-        name for one in rounds(oracle, sources, dynamic, constant=False) for name in one.refused
-    ]
+    refused = [name for one in rounds(oracle, sources, dynamic) for name in one.refused]
     assert "default with x:0 = 1" in refused
     assert all("x:0 = 1" in name for name in refused)
 
@@ -212,7 +210,7 @@ def test_a_size_that_the_original_refuses_in_training_alone_is_named_too(tmp_pat
     (source,), oracle = opened_from(tmp_path, NORMED)
     dynamic = {"default": dynamic_of(source, [DynamicDimension.read("x:0")], oracle)}
     plan = STEPS_OF_A_TURN[:2]
-    steps = training_rounds(oracle, (source,), dynamic, constant=False, plan=plan)
+    steps = training_rounds(oracle, (source,), dynamic, plan=plan)
     refused = [name for one in steps for name in one.refused]
     assert refused == ["a training step with default with x:0 = 1"]
 

@@ -84,10 +84,10 @@ def test_every_judged_call_has_the_strides_of_the_draw(layout: str) -> None:
     made = [
         call
         for this in (
-            rounds(oracle, (source,), {}, constant=False, plan=PLAN_AT_THE_END),
-            rounds(oracle, (source,), {}, constant=True),
-            training_rounds(oracle, (source,), {}, constant=False),
-            corner_rounds(oracle, (source,), constant=False, literals=NONE, steps=True),
+            rounds(oracle, (source,), {}, plan=PLAN_AT_THE_END),
+            rounds(oracle, (source,), {}),
+            training_rounds(oracle, (source,), {}),
+            corner_rounds(oracle, (source,), literals=NONE, steps=True),
         )
         for one in this
         for trial in one.trials

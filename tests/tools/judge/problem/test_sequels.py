@@ -54,7 +54,7 @@ def _in_place(module: type[torch.nn.Module]) -> list[tuple[dict[str, torch.Tenso
     oracle = Oracle(problem, "cpu", nullcontext)
     made = [
         trial
-        for one in rounds(oracle, (source,), {}, constant=False)
+        for one in rounds(oracle, (source,), {})
         for trial in one.trials
         if trial.then is not None and trial.then.in_place
     ]

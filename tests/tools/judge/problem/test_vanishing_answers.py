@@ -40,7 +40,7 @@ def calls(folder, answer):
         return (torch.rand(16, 40) * 0.2 + 0.9,), {}
 
     source = InputSource("default", drawn(), drawn)
-    made = rounds(oracle, (source,), {}, constant=False, plan=PLAN_AT_THE_END, literals=NONE)
+    made = rounds(oracle, (source,), {}, plan=PLAN_AT_THE_END, literals=NONE)
     return [trial.arguments[0][0] for item in made for trial in item.trials]
 
 

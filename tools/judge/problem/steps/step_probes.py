@@ -47,7 +47,6 @@ class StepProbes:
     generator: torch.Generator
     turns: Iterator[int]
     """Which of the patterns comes next."""
-    constant: bool
     literals: Literals = NONE
 
     def of(
@@ -55,7 +54,7 @@ class StepProbes:
     ) -> StepInputs | Dropped | None:
         """None where the inputs have nothing that this probe changes, or a pattern has no answer."""
         if name == "natural":
-            return StepInputs(draw(self.source, constant=self.constant))
+            return StepInputs(draw(self.source))
         if not applies(name, named_tensors(self.natural)):
             return None
         if PROBE[name].planted:
@@ -64,7 +63,7 @@ class StepProbes:
         def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
             return below_overflow(oracle.in_float64_or_eager(self._with(tensors)))
 
-        fresh = named_tensors(draw(self.source, constant=self.constant))
+        fresh = named_tensors(draw(self.source))
         probe = make_probe(name, fresh, self.generator, reference)
         return probe if isinstance(probe, Dropped) else StepInputs(self._with(probe.tensors))
 
@@ -84,7 +83,7 @@ class StepProbes:
 
         made = planted(
             name,
-            named_tensors(draw(self.source, constant=self.constant)),
+            named_tensors(draw(self.source)),
             self.literals,
             self.generator,
             lambda tensors: oracle.eager(self._with(tensors)),

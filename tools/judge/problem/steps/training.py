@@ -166,7 +166,6 @@ def training_rounds(
     sources: tuple[InputSource, ...],
     dynamic: Mapping[str, tuple[Dynamic, ...]],
     *,
-    constant: bool,
     plan: Plan = STEPS_OF_A_TURN,
     literals: Literals = NONE,
 ) -> Iterator[Trial | Round]:
@@ -180,13 +179,13 @@ def training_rounds(
         if kind != "given":
             weights = perturbed_state(oracle.given_weights, names, generator).tensors
         if kind in WITH_OTHER_SIGNS:
-            weights = with_other_signs(oracle, sources, signs, weights, constant=constant)
+            weights = with_other_signs(oracle, sources, signs, weights)
         if kind == "planted":
             tried = planted_weights(oracle.given_weights, names, literals, generator)
-            weights = with_an_answer(oracle, sources, tried, constant=constant)
+            weights = with_an_answer(oracle, sources, tried)
         if kind == "patterned":
             tried = patterned_weights(oracle.given_weights, names, generator, next(of_weights))
-            weights = with_an_answer(oracle, sources, tried, constant=constant)
+            weights = with_an_answer(oracle, sources, tried)
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
@@ -200,7 +199,6 @@ def training_rounds(
                 number,
                 kinds,
                 patterns,
-                constant=constant,
                 literals=literals,
             ):
                 if isinstance(made, Trial):
@@ -220,7 +218,6 @@ def training_rounds(
                         number,
                         kinds,
                         patterns,
-                        constant=constant,
                         literals=literals,
                     )
                     try:
@@ -244,27 +241,26 @@ def _of_source(
     structures: Iterator[str],
     patterns: Iterator[int],
     *,
-    constant: bool,
     literals: Literals,
 ) -> Iterator[Trial | Dropped]:
-    natural = draw(source, constant=constant)
+    natural = draw(source)
     kinds = trained(oracle, natural)
     plain = with_upstream(oracle, natural, kinds.step(EVERYTHING, training=True), generator, 3)
     scale = compare.scales_of(oracle.asking(plain).in_float64_or_eager(natural))
     if source.writes.along:
         called = partial(name_of_input, oracle.module, source.full)
         yield Dropped("repeats", source.writes.said(called))
-    inputs = StepProbes(source, natural, generator, patterns, constant, literals)
+    inputs = StepProbes(source, natural, generator, patterns, literals)
     for at, name in enumerate(probes):
         flag = secrets.choice((True, False)) if at else number % 2 == 0
         moved = None
         if name == "natural":
-            arguments = draw(source, constant=constant)
+            arguments = draw(source)
             chosen = kinds.asked[number % len(kinds.asked)]
             step = in_full(oracle, arguments, kinds.step(chosen, training=flag), generator)
             step = with_further(oracle, arguments, step, generator, structures)
             other = oracle.may_be_called_between and (not flag or secrets.choice((True, False)))
-            step = replace(step, beside=draw(source, constant=constant), beside_flips=other)
+            step = replace(step, beside=draw(source), beside_flips=other)
         else:
             begun = kinds.step(EVERYTHING, training=flag)
             step = with_upstream(oracle, natural, begun, generator, 1)
@@ -285,13 +281,13 @@ def _of_source(
         trial = trial_on(oracle.asking(step), source.name, name, arguments, sizes, generator)
         yield replace(trial, step=step, compared=replace(trial.compared, moved=moved))
     for alone in range(_ALONE):
-        arguments = draw(source, constant=constant)
+        arguments = draw(source)
         step = step_alone(oracle, arguments, kinds, generator, structures)
         packed = oracle.may_pack[-1] if oracle.may_pack and not alone else None
         step, sizes = replace(step, watched=True, packed=packed), scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, "natural", arguments, sizes, generator)
         yield replace(trial, step=step)
     # Also the forward in training mode without gradients.
-    arguments, without = draw(source, constant=constant), TrainingStep(training=True)
+    arguments, without = draw(source), TrainingStep(training=True)
     trial = trial_on(oracle.asking(without), source.name, "natural", arguments, scale, generator)
     yield replace(trial, step=without)

@@ -55,7 +55,6 @@ def corner_rounds(
     oracle: Oracle,
     sources: tuple[InputSource, ...],
     *,
-    constant: bool,
     literals: Literals,
     steps: bool,
 ) -> Iterator[Trial | Round]:
@@ -68,7 +67,7 @@ def corner_rounds(
     trials: list[Trial] = []
     for source in sources:
         for numbers in (literals.values, ()):
-            natural = draw(source, constant=constant)
+            natural = draw(source)
             try:
                 made = _trial(oracle, source.name, natural, numbers, generator, steps=steps)
             except REFUSALS:

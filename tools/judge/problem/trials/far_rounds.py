@@ -29,7 +29,6 @@ def far_rounds(
     oracle: Oracle,
     sources: tuple[InputSource, ...],
     *,
-    constant: bool,
     most: int,
     literals: Literals = NONE,
     training: bool = False,
@@ -45,10 +44,10 @@ def far_rounds(
     if not _may_count(oracle):
         return
     for source in sources:
-        drawn = [draw(source, constant=constant) for _ in range(_DRAWS)]
+        drawn = [draw(source) for _ in range(_DRAWS)]
         states = counted_on(oracle, given, drawn, numbers)
         for state in islice(states, most // len(sources) or 1):
-            trial = _from(oracle, source, state, step, constant=constant)
+            trial = _from(oracle, source, state, step)
             if trial is not None:
                 yield trial
                 yield Round(state.weights, (trial,), (), forwards_before=state.forwards)
@@ -65,15 +64,13 @@ def _from(
     source: InputSource,
     state: FarOn,
     step: TrainingStep | None,
-    *,
-    constant: bool,
 ) -> Trial | None:
     """Call after call; None where the reference has no answer to the first that outlasts its own rounding."""
     generator = torch.Generator().manual_seed(fresh_seed())
     oracle.use_weights(state.weights)
     made: list[Trial] = []
     for _ in range(_CALLS):
-        arguments = draw(source, constant=constant)
+        arguments = draw(source)
         trial = known_trial(oracle, source.name, arguments, generator)
         if trial is None:
             break

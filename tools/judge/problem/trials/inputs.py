@@ -84,6 +84,8 @@ class InputSource:
     draw: Callable[[int], Arguments]
     """Fresh inputs on the device for a seed, at the size that is executed."""
     shrunk: Shrunk | None = None
+    constant: bool = False
+    """Whether there are example tensors only, which every seed gives."""
     writes: DefinedWrites = ANYWHERE
     """What other values of the inputs have to keep, so that the reference has an answer to them."""
 
@@ -185,7 +187,7 @@ def input_sources(
         if replaced:
             leading, now = (leading_dimension(item) or 0 for item in (whole, given))
             shrunk = Shrunk(leading, shrunk.now if shrunk else now, replaced)
-        sources.append(InputSource(name, on_meta(whole), draw, shrunk))
+        sources.append(InputSource(name, on_meta(whole), draw, shrunk, problem.constant_inputs))
     return tuple(sources)
 
 

@@ -90,10 +90,10 @@ def fresh_seed() -> int:
     return secrets.randbelow(_SEEDS)
 
 
-def draw(source: InputSource, *, constant: bool, seed: Callable[[], int] = fresh_seed) -> Arguments:
+def draw(source: InputSource, *, seed: Callable[[], int] = fresh_seed) -> Arguments:
     """One natural draw; where there are only example tensors, fresh ones of the same kind."""
     arguments = source.draw(seed())
-    if not constant:
+    if not source.constant:
         return arguments
     generator = torch.Generator().manual_seed(seed())
     given = named_tensors(arguments)
@@ -106,7 +106,6 @@ def rounds(
     sources: tuple[InputSource, ...],
     dynamic: Mapping[str, tuple[Dynamic, ...]],
     *,
-    constant: bool,
     plan: Plan = PLAN_OF_A_TURN,
     literals: Literals = NONE,
 ) -> Iterator[Trial | Round]:
@@ -131,15 +130,15 @@ def rounds(
         if kind == "positive":
             weights = _of_one_sign(weights, parameters)
         if kind in WITH_OTHER_SIGNS:
-            weights = with_other_signs(oracle, sources, signs, weights, constant=constant)
+            weights = with_other_signs(oracle, sources, signs, weights)
         if kind == "planted":
             tried = planted_weights(oracle.given_weights, parameters, literals, generator)
-            weights = with_an_answer(oracle, sources, tried, constant=constant)
+            weights = with_an_answer(oracle, sources, tried)
         if kind == "patterned":
             tried = patterned_weights(oracle.given_weights, parameters, generator, next(of_weights))
-            weights = with_an_answer(oracle, sources, tried, constant=constant)
+            weights = with_an_answer(oracle, sources, tried)
         if moves:
-            drawn = [draw(source, constant=constant) for source in sources for _ in range(2)]
+            drawn = [draw(source) for source in sources for _ in range(2)]
             weights, _ = reached(oracle, weights, drawn, number)
         oracle.use_weights(weights)
         trials: list[Trial] = []
@@ -148,7 +147,7 @@ def rounds(
         for source in sources:
             sequel = _SEQUELS_IN.get(number)
             for made in trials_of(
-                oracle, source, probes, generator, literals, turns, constant=constant, sequel=sequel
+                oracle, source, probes, generator, literals, turns, sequel=sequel
             ):
                 if isinstance(made, Trial):
                     trials.append(made)
@@ -158,7 +157,7 @@ def rounds(
             if number == _HIDDEN_SIZES_IN:
                 declared = dynamic.get(source.name, ())
                 for at_size in _at_hidden_sizes(
-                    oracle, source, declared, generator, literals, turns, constant=constant
+                    oracle, source, declared, generator, literals, turns
                 ):
                     if isinstance(at_size, Trial):
                         trials.append(at_size)
@@ -192,17 +191,16 @@ def with_an_answer(
     sources: Sequence[InputSource],
     tried: Iterable[Mapping[str, torch.Tensor]],
     *,
-    constant: bool,
     otherwise: Mapping[str, torch.Tensor] | None = None,
 ) -> Mapping[str, torch.Tensor]:
     """The first weights under which the reference has an answer; else `otherwise`, or the given ones."""
     oracle.use_weights(oracle.given_weights)
-    usual = [draw(source, constant=constant) for source in sources]
+    usual = [draw(source) for source in sources]
     defined = defined_as_in(lambda: [oracle.eager(arguments) for arguments in usual])
     for weights in tried:
         oracle.use_weights(weights)
         try:
-            natural = [draw(source, constant=constant) for source in sources]
+            natural = [draw(source) for source in sources]
             with defined:
                 answers = [oracle.eager(a) for a in natural]
             exact = [oracle.in_float64_or_eager(a) for a in natural]
@@ -218,14 +216,12 @@ def with_other_signs(
     sources: Sequence[InputSource],
     signs: OtherSigns,
     weights: Mapping[str, torch.Tensor],
-    *,
-    constant: bool,
 ) -> Mapping[str, torch.Tensor]:
     """The weights with the signs of few-element ones flipped, as far as the reference has an answer."""
     tried = signs.tried(oracle.given_weights, weights)
     if not tried:
         return weights
-    return with_an_answer(oracle, sources, tried, constant=constant, otherwise=weights)
+    return with_an_answer(oracle, sources, tried, otherwise=weights)
 
 
 def _at_hidden_sizes(
@@ -235,31 +231,30 @@ def _at_hidden_sizes(
     generator: torch.Generator,
     literals: Literals,
     turns: Iterator[int],
-    *,
-    constant: bool,
 ) -> Iterator[Trial | str]:
     """Calls at sizes the candidate is not told; a name is of an input set whose sizes the reference refuses."""
     for other in hidden(source, declared, secrets.SystemRandom(), literals):
-        answered = _at_other_sizes(oracle, other, generator, constant=constant)
+        answered = _at_other_sizes(oracle, other, generator)
         if answered is None:
             yield other.name
             continue
         yield answered
         for made in trials_of(
-            oracle, other, _AT_HIDDEN_SIZES, generator, literals, turns,
-            constant=constant, sequel=None,
+            oracle, other, _AT_HIDDEN_SIZES, generator, literals, turns, sequel=None,
         ):  # fmt: skip
             if isinstance(made, Trial):
                 yield replace(made, hidden=True)
 
 
 def _at_other_sizes(
-    oracle: Oracle, source: InputSource, generator: torch.Generator, *, constant: bool
+    oracle: Oracle,
+    source: InputSource,
+    generator: torch.Generator,
 ) -> Trial | None:
     """None where the reference refuses these sizes."""
     try:
-        scale = compare.scales_of(oracle.in_float64_or_eager(draw(source, constant=constant)))
-        arguments = draw(source, constant=constant)
+        scale = compare.scales_of(oracle.in_float64_or_eager(draw(source)))
+        arguments = draw(source)
         # A row that is cut from a wider tensor lies so, and a guard lets it in as contiguous.
         arguments = pair(tree_map_only(torch.Tensor, with_loose_ones, arguments))
         made = trial_on(oracle, source.name, "natural", arguments, scale, generator)
@@ -276,7 +271,6 @@ def trials_of(
     literals: Literals,
     turns: Iterator[int],
     *,
-    constant: bool,
     sequel: Sequel | None,
     wanted: Callable[[Arguments], bool] | None = None,
 ) -> Iterator[Trial | Dropped]:
@@ -284,7 +278,7 @@ def trials_of(
 
     `wanted`: tells of inputs whether there is to be a call with them.
     """
-    natural = draw(source, constant=constant)
+    natural = draw(source)
     right = oracle.in_float64_or_eager(natural)
     given: list[Any] = []
     defined = defined_as_in(lambda: given.append(oracle.eager(natural)))
@@ -325,7 +319,7 @@ def trials_of(
     for at, name in enumerate(probes):
         moved = near = None
         if name == "natural":
-            arguments = draw(source, constant=constant)
+            arguments = draw(source)
             if wanted is not None and not wanted(arguments):
                 continue
         elif not applies(name, named_tensors(natural)):
@@ -333,7 +327,7 @@ def trials_of(
         elif PROBE[name].planted:
             if not can_plant(name, named_tensors(natural)):
                 continue
-            fresh = named_tensors(draw(source, constant=constant))
+            fresh = named_tensors(draw(source))
             made = planted(
                 name, fresh, literals, generator, eager, exact,
                 scales=scale, elementwise=elementwise(), nonfinite_share=usual,
@@ -348,7 +342,7 @@ def trials_of(
             arguments = with_(made.tensors)
             moved, near = made.moved, made.near
         else:
-            fresh = named_tensors(draw(source, constant=constant))
+            fresh = named_tensors(draw(source))
             probe = make_probe(name, fresh, generator, reference, nonfinite_share=usual)
             if isinstance(probe, Dropped):
                 yield probe
@@ -369,7 +363,7 @@ def trials_of(
         trial = replace(trial, compared=compared)
         if sequel is not None and at == 0:
             with suppress(ProblemError):
-                another = partial(draw, source, constant=constant)
+                another = partial(draw, source)
                 trial = with_sequel(oracle, trial, scale, generator, sequel, another)
         yield trial
 

@@ -31,7 +31,6 @@ def showing_rounds(
     sources: tuple[InputSource, ...],
     so_far: Shown,
     *,
-    constant: bool,
     most_calls: int,
     most_seconds: float,
     literals: Literals = NONE,
@@ -59,8 +58,7 @@ def showing_rounds(
     while not is_over():
         for source in sources:
             for made in trials_of(
-                oracle, source, _KINDS, generator, literals, turns,
-                constant=constant, sequel=None, wanted=shows,
+                oracle, source, _KINDS, generator, literals, turns, sequel=None, wanted=shows,
             ):  # fmt: skip
                 if isinstance(made, Trial) and news is not None:
                     so_far.take(news)

@@ -55,16 +55,13 @@ class Larger:
     oracle: Oracle
     """At these sizes, with the user's weights."""
     source: InputSource
-    constant: bool
-    """Whether there are example tensors only."""
-
     structured: bool
     """Whether integers and masks are as batches have them: sorted, alike, padded."""
 
     def draw(self) -> Arguments | None:
         """With contents; None where there is no memory for them, or the user's function refuses."""
         try:
-            arguments = draw(self.source, constant=self.constant)
+            arguments = draw(self.source)
             return self._structured(arguments) if self.structured else arguments
         except REFUSALS:
             return None
@@ -77,7 +74,7 @@ class Larger:
 
 def has_structures(context: JudgeContext, source: InputSource) -> bool:
     """Whether any of its inputs are integers or masks."""
-    drawn = named_tensors(draw(source, constant=context.problem.constant_inputs))
+    drawn = named_tensors(draw(source))
     return any(map(_has_structure, drawn.values()))
 
 
@@ -128,8 +125,7 @@ def larger_inputs(
     """
     problem, hollow = context.whole or context.problem, context.module_at_full_size
     device, scope = context.judge_device.torch_device, context.judge_device.scope
-    constant = context.problem.constant_inputs
-    executed = leading_dimension(draw(source, constant=constant)) or 0
+    executed = leading_dimension(draw(source)) or 0
     for work in works:
         try:
             every = input_sources(problem, hollow, device, scope, may_shrink=True, share=work)
@@ -157,7 +153,7 @@ def larger_inputs(
             where = f"{where}, but {whole.shrunk}"
         if structured:
             where = f"{where}, integers and masks as batches have them"
-        return Larger(source.name, where, oracle, defined, constant, structured)
+        return Larger(source.name, where, oracle, defined, structured)
     return None
 
 

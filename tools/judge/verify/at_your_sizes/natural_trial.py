@@ -53,7 +53,7 @@ def natural_trial(context: JudgeContext, given: Larger, arguments: Arguments) ->
 def _usual(context: JudgeContext, given: Larger) -> float:
     """Which share of an answer is NaN or infinite on inputs as the user draws them."""
     source = next(each for each in context.sources if each.name == given.name)
-    return share_nonfinite(context.oracle.eager(draw(source, constant=given.constant)))
+    return share_nonfinite(context.oracle.eager(draw(source)))
 
 
 def _in_one_draw(measure: MeasureNoise) -> MeasureNoise:

@@ -85,7 +85,7 @@ def beyond(
             for (of, name), value in findings.constant.items()
             if of == source.name and value is not None
         ]
-        holding = named_tensors(draw(source, constant=context.problem.constant_inputs))
+        holding = named_tensors(draw(source))
         for name in never:
             if name in holding and not holding[name].numel():
                 continue
@@ -132,7 +132,7 @@ def _other_kinds(
 
     The probes of the judged calls preserve the structure.
     """
-    natural = named_tensors(draw(source, constant=context.problem.constant_inputs))
+    natural = named_tensors(draw(source))
     for name, tensor in natural.items():
         if name in never or observe(tensor).kind in _PLAIN_KINDS:
             continue
@@ -173,7 +173,7 @@ def _extremes(
     kinds = [*((kind, FREE) for kind in EXTREMES), *((kind, BOUND) for kind in bound)]
     for kind, of in kinds:
         what = EXTREMES[kind]
-        natural = draw(source, constant=context.problem.constant_inputs)
+        natural = draw(source)
         tensors = with_extremes(named_tensors(natural), kind, generator, of)
         if not tensors:
             continue
@@ -211,7 +211,7 @@ def _integers_outside(
 ) -> None:
     """Numbers that the reference takes, as a loss takes its `ignore_index`; a wrong access is told like a wrong answer."""
     for number in OUTSIDE:
-        natural = draw(source, constant=context.problem.constant_inputs)
+        natural = draw(source)
         tensors = with_integers_outside(named_tensors(natural), number, generator)
         if not tensors:
             return
@@ -240,7 +240,7 @@ def _with_other_values(
     """How a call with other values of this input went; a sentence where there was none."""
     usual: float | None = None
     for _ in range(_TRIES):
-        natural = draw(source, constant=context.problem.constant_inputs)
+        natural = draw(source)
         other = varied(named_tensors(natural)[name], generator, in_disorder=in_disorder)
         if other is None:
             return "no others could be thought of"
@@ -265,7 +265,7 @@ def _with_other_values(
 def _digest_at_full_size(context: JudgeContext, source: InputSource, name: str) -> str | None:
     whole = source.full
     if source.shrunk is None:
-        whole = draw(source, constant=context.problem.constant_inputs)
+        whole = draw(source)
     else:
         if sum(t.numel() * t.element_size() for t in named_tensors(whole).values()) > _MOST_BYTES:
             return None

@@ -93,13 +93,12 @@ class BeyondInputs:
             )
 
     def _likely_refused(self, source: InputSource) -> Iterator[tuple[str, Arguments]]:
-        constant = self.context.problem.constant_inputs
         for name in _LIKELY_REFUSED:
-            natural = draw(source, constant=constant)
+            natural = draw(source)
             made = probe_inputs(name, named_tensors(natural), self.generator)
             yield name, with_changed(natural, made)
         for kind, what in EXTREMES.items():
-            natural = draw(source, constant=constant)
+            natural = draw(source)
             tensors = with_extremes(named_tensors(natural), kind, self.generator)
             if tensors:
                 yield what, with_changed(natural, tensors)
@@ -120,7 +119,7 @@ class BeyondInputs:
             numbers[place] = _BROKEN[kind]
             asked = self._ask(
                 source,
-                draw(source, constant=self.context.problem.constant_inputs),
+                draw(source),
                 f"{kind} in a weight",
                 weights={**given, name: broken},
             )
@@ -133,7 +132,7 @@ class BeyondInputs:
 
     def _empty_rows(self, source: InputSource) -> None:
         """Rows of masks that hold nothing: the probes leave them out where the right answer is not finite."""
-        natural = draw(source, constant=self.context.problem.constant_inputs)
+        natural = draw(source)
         tensors = with_empty_rows(named_tensors(natural), self.generator)
         if not tensors:
             return
@@ -148,7 +147,7 @@ class BeyondInputs:
     def _overflowing_upstream(self, source: InputSource) -> None:
         """As a loss that is scaled sends one: who scales it looks for the infinities in the gradients."""
         oracle = self.context.oracle
-        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        arguments = draw(source)
         oracle.use_weights(oracle.given_weights)
         step = single_step(oracle, arguments, self.generator)
         for kind, value in _BROKEN.items():
@@ -182,7 +181,7 @@ class BeyondInputs:
     def _changed_results(self, source: InputSource) -> None:
         """A residual that is added in place to a result: where your backward does not need it, this one must not."""
         oracle = self.context.oracle
-        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        arguments = draw(source)
         oracle.use_weights(oracle.given_weights)
         whole = single_step(oracle, arguments, self.generator)
         steps = [replace(whole, changes="results"), *self._of_one_result(whole)]
@@ -222,7 +221,7 @@ class BeyondInputs:
     def _thawed(self, source: InputSource) -> None:
         """Weights that your module freezes: a kernel for it need not know of their gradients, a user may ask for them."""
         oracle = self.context.oracle
-        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        arguments = draw(source)
         oracle.use_weights(oracle.given_weights)
         thawed = thawed_step(oracle, arguments, self.generator)
         if thawed is None:
@@ -241,7 +240,7 @@ class BeyondInputs:
         oracle = self.context.oracle
         kinds: tuple[Literal["inputs", "parameters"], ...] = ("inputs", "parameters")
         for changed in kinds:
-            arguments = draw(source, constant=self.context.problem.constant_inputs)
+            arguments = draw(source)
             oracle.use_weights(oracle.given_weights)
             step = replace(single_step(oracle, arguments, self.generator), changes=changed)
             yield arguments, step

@@ -36,8 +36,7 @@ class Infinities:
     def about_all(self) -> None:
         """One shape that is answered otherwise is told, the first that is met."""
         for source in self.context.sources:
-            constant = self.context.problem.constant_inputs
-            natural = named_tensors(draw(source, constant=constant))
+            natural = named_tensors(draw(source))
             for shaped in infinite_shapes(natural, self.generator):
                 if self.allowance.spent:
                     if not self.allowance.sample:
@@ -53,9 +52,7 @@ class Infinities:
                     return
 
     def _ask(self, source: InputSource, shaped: Shaped) -> Asked | None:
-        arguments = with_changed(
-            draw(source, constant=self.context.problem.constant_inputs), shaped.tensors
-        )
+        arguments = with_changed(draw(source), shaped.tensors)
         try:
             return ask(
                 self.context, self.process, self.findings, source, arguments, "runs of infinities"

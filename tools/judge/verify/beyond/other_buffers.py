@@ -90,7 +90,7 @@ class OtherBuffers:
         """None where the reference takes no such values."""
         oracle = self.context.oracle
         weights = {**oracle.given_weights, **others}
-        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        arguments = draw(source)
         try:
             oracle.use_weights(oracle.given_weights)
             usual = share_nonfinite(oracle.eager(arguments))

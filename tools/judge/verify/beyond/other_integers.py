@@ -14,6 +14,7 @@ from kernelagent.tools.judge.problem.trials.boundaries import can_be_halved, eit
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_nonfinite
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order
 from kernelagent.tools.judge.problem.trials.unlike_integers import (
     INTEGERS,
@@ -51,7 +52,7 @@ class OtherIntegers(UnlikeCalls):
 
     def about(self, source: InputSource, usual: float) -> None:
         """The largest that the module takes, and some in between; close ones; the smallest."""
-        every = named_tensors(self._draw(source)).items()
+        every = named_tensors(draw(source)).items()
         names = [n for n, t in every if t.dtype in INTEGERS]
         for name in in_drawn_order(names, self.generator)[:_MOST_INTEGERS]:
             if self._at_changes(source, name, usual):
@@ -90,7 +91,7 @@ class OtherIntegers(UnlikeCalls):
 
     def _close(self, source: InputSource, name: str, factor: float, usual: float) -> bool:
         """Whether it was told of integers that differ in their high bits alone, or by one."""
-        tensors = named_tensors(self._draw(source))
+        tensors = named_tensors(draw(source))
         tensor = tensors[name]
         others = [n for n, t in tensors.items() if n != name and _holds_the_like(t, tensor)]
         others.sort(key=lambda n: tensors[n].shape != tensor.shape)
@@ -101,7 +102,7 @@ class OtherIntegers(UnlikeCalls):
             if made is None:
                 return False
             changed = {name: made[0]} | ({others[0]: made[1]} if others else {})
-            arguments = with_changed(self._draw(source), changed)
+            arguments = with_changed(draw(source), changed)
             which = " that differ by one or in their high bits alone"
             differs = self._differs_on(source, name, arguments, "larger", usual, which)
             if differs is not None:
@@ -110,10 +111,10 @@ class OtherIntegers(UnlikeCalls):
 
     def _smaller(self, source: InputSource, name: str, usual: float) -> None:
         """Down to zero, or to one where the module has no finite answer to that; where some are negative far below them."""
-        drawn = named_tensors(self._draw(source))[name]
+        drawn = named_tensors(draw(source))[name]
         lowest = int(drawn.min()) if drawn.numel() else 0
         for least in [lowest * times for times in _TIMES_LOWER] if lowest < 0 else [0, 1]:
-            natural = self._draw(source)
+            natural = draw(source)
             changed = smaller_integers(named_tensors(natural)[name], least, self.generator)
             if changed is None:
                 continue
@@ -123,7 +124,7 @@ class OtherIntegers(UnlikeCalls):
 
     def _at_changes(self, source: InputSource, name: str, usual: float) -> bool:
         """Whether it was told of integers next to which the answer changes."""
-        drawn = self._draw(source)
+        drawn = draw(source)
         try:
             able = can_be_halved(named_tensors(drawn)[name], self.context.oracle.eager(drawn))
         except NO_ANSWER:
@@ -134,9 +135,9 @@ class OtherIntegers(UnlikeCalls):
 
     def _next_to_changes(self, source: InputSource, name: str, usual: float) -> bool:
         """The same, of those between one draw and some others."""
-        drawn = self._draw(source)
+        drawn = draw(source)
         one = named_tensors(drawn)[name]
-        others = [named_tensors(self._draw(source))[name] for _ in range(_ENDS)]
+        others = [named_tensors(draw(source))[name] for _ in range(_ENDS)]
         if any(other.shape != one.shape for other in others):
             return False
         answer = partial(_answer_with, self.context.oracle, drawn)
@@ -155,7 +156,7 @@ class OtherIntegers(UnlikeCalls):
 
     def _taken(self, source: InputSource, name: str, usual: float) -> list[float]:
         """By how much they may grow, smallest first."""
-        form = _form(self.context.oracle.eager(self._draw(source)))
+        form = _form(self.context.oracle.eager(draw(source)))
         result: list[float] = []
         for factor in _FACTORS:
             arguments = self._larger(source, name, factor)
@@ -171,7 +172,7 @@ class OtherIntegers(UnlikeCalls):
         return result
 
     def _larger(self, source: InputSource, name: str, factor: float) -> Arguments | None:
-        natural = self._draw(source)
+        natural = draw(source)
         changed = larger_integers(named_tensors(natural)[name], factor, self.generator)
         return None if changed is None else with_changed(natural, {name: changed})
 

@@ -11,7 +11,6 @@ from itertools import islice
 
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import name_of_input
-from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.ended_after import ended_after
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.plain_numbers import Number, others_near, with_number
@@ -55,7 +54,7 @@ class OtherNumbers:
 
     def _with(self, source: InputSource, name: str, other: Number) -> str | None:
         """What is wrong with the candidate's answer then; None where nothing is, or the reference has no other answer."""
-        oracle, usual = self.context.oracle, self._draw(source)
+        oracle, usual = self.context.oracle, draw(source)
         changed = with_number(usual, name, other)
         oracle.use_weights(oracle.given_weights)
         try:
@@ -66,6 +65,3 @@ class OtherNumbers:
             return None
         asked = ask(self.context, self.process, self.findings, source, changed, "other numbers")
         return None if asked is None else asked.wrong
-
-    def _draw(self, source: InputSource) -> Arguments:
-        return draw(source, constant=self.context.problem.constant_inputs)

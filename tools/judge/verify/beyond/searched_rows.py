@@ -16,7 +16,6 @@ import torch
 from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import name_of_input
-from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.trials.bred_rows import FEWEST_ROWS, BredRows
 from kernelagent.tools.judge.problem.trials.input_domain import observe
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
@@ -66,7 +65,7 @@ class SearchedRows:
 
     def _inputs(self, source: InputSource) -> Iterator[tuple[str, int]]:
         """Some that have rows, in a drawn order, with how many of their dimensions number them."""
-        arguments = self._draw(source)
+        arguments = draw(source)
         try:
             results = [t for _, t in leaves(self.context.oracle.eager(arguments)) if _floating(t)]
         except NO_ANSWER:
@@ -80,7 +79,7 @@ class SearchedRows:
             yield found[at]
 
     def _about(self, source: InputSource, name: str, leading: int) -> bool:
-        natural = named_tensors(self._draw(source))[name]
+        natural = named_tensors(draw(source))[name]
         bred = BredRows(natural, leading, self.generator)
         values, largest = natural, [0.0]
         while len(largest) <= _GENERATIONS:
@@ -89,7 +88,7 @@ class SearchedRows:
             bred.note(values, errors)
             if len(largest) > _LOOK_AFTER and not largest[-1] > _BEGINS_TO_GROW * largest[1]:
                 return False
-            values = bred.next(named_tensors(self._draw(source))[name])
+            values = bred.next(named_tensors(draw(source))[name])
         return largest[-1] > _HAS_GROWN * largest[1] and self._is_told(source, name, bred.worst())
 
     def _errors(
@@ -104,7 +103,7 @@ class SearchedRows:
                     f"processor time: how the worst of them are answered is not known",
                 )
             raise _NoMore
-        arguments = with_changed(self._draw(source), {name: values})
+        arguments = with_changed(draw(source), {name: values})
         oracle = self.context.oracle
         oracle.use_weights(oracle.given_weights)
         self.process.hold(oracle.given_weights)
@@ -128,7 +127,7 @@ class SearchedRows:
         return largest
 
     def _is_told(self, source: InputSource, name: str, worst: torch.Tensor) -> bool:
-        arguments = with_changed(self._draw(source), {name: worst})
+        arguments = with_changed(draw(source), {name: worst})
         try:
             asked = ask(
                 *(self.context, self.process, self.findings, source, arguments, "searched rows")
@@ -144,9 +143,6 @@ class SearchedRows:
             f"otherwise than your module: {asked.wrong}",
         )
         return True
-
-    def _draw(self, source: InputSource) -> Arguments:
-        return draw(source, constant=self.context.problem.constant_inputs)
 
 
 def _floating(value: Any) -> bool:

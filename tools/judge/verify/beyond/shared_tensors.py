@@ -43,7 +43,7 @@ class SharedTensors:
 
     def _state_as_input(self, source: InputSource) -> None:
         oracle, module = self.context.oracle, self.context.oracle.module
-        natural = self._draw(source)
+        natural = draw(source)
         fitting = [
             name
             for name, buffer in module.named_buffers()
@@ -59,7 +59,7 @@ class SharedTensors:
         written = [n for n in fitting if not same_bits(later[n], oracle.given_weights[n])]
         for name in written[:_MOST_ENTRIES]:
             asked = ask(
-                self.context, self.process, self.findings, source, self._draw(source), "its own state",
+                self.context, self.process, self.findings, source, draw(source), "its own state",
                 weights=later, own_state=name,
             )  # fmt: skip
             if asked is not None and asked.wrong is not None:
@@ -72,12 +72,12 @@ class SharedTensors:
 
     def _one_for_two(self, source: InputSource) -> None:
         """Where the reference writes to an input; where it writes to none, the judged calls have tried it."""
-        natural = self._draw(source)
+        natural = draw(source)
         pairs = [*self._alike(natural)]
         if not pairs or not self._writes(natural):
             return
         for first, second in random.SystemRandom().sample(pairs, min(_MOST_PAIRS, len(pairs))):
-            arguments = self._draw(source)
+            arguments = draw(source)
             one = named_tensors(arguments)[first]
             shared = with_changed(arguments, {first: one, second: one})
             asked = ask(
@@ -105,9 +105,6 @@ class SharedTensors:
             return not identical(arguments, oracle.expect(arguments).arguments)
         except NO_ANSWER:
             return False
-
-    def _draw(self, source: InputSource) -> Arguments:
-        return draw(source, constant=self.context.problem.constant_inputs)
 
 
 def _form(tensor: torch.Tensor) -> tuple[torch.Size, tuple[int, ...], torch.dtype]:

@@ -15,7 +15,6 @@ from kernelagent.tools.judge.problem.dynamic import name_of_input
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.problem.trials.unlike import Unlike
 from kernelagent.tools.judge.verify.beyond.allowance import Allowance, Spans
 from kernelagent.tools.judge.verify.beyond.asking import (
@@ -150,9 +149,6 @@ class UnlikeCalls:
     def _label(self, source: InputSource, name: str) -> str:
         """As the forward names an input; a weight has its own."""
         return name_of_input(self.context.oracle.module, source.full, name)
-
-    def _draw(self, source: InputSource) -> Arguments:
-        return draw(source, constant=self.context.problem.constant_inputs)
 
 
 def stop_after(asked: Asked | None) -> None:

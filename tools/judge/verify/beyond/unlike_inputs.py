@@ -23,6 +23,7 @@ from kernelagent.tools.judge.problem.trials.probes import named_tensors, share_n
 from kernelagent.tools.judge.problem.trials.regular_rows import regular_rows
 from kernelagent.tools.judge.problem.trials.scaled_together import scaled_together
 from kernelagent.tools.judge.problem.trials.switches import begun_anew, switched
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.problem.trials.unlike import (
     Unlike,
     in_drawn_order,
@@ -62,7 +63,7 @@ class UnlikeInputs(UnlikeCalls):
                 self.findings.disclose("properties_not_tried", str(end))
 
     def _about(self, source: InputSource) -> None:
-        usual = share_nonfinite(self.context.oracle.eager(self._draw(source)))
+        usual = share_nonfinite(self.context.oracle.eager(draw(source)))
         self._small(source)
         parts: tuple[Callable[[], None], ...] = (
             partial(self._switches, source, usual),
@@ -82,7 +83,7 @@ class UnlikeInputs(UnlikeCalls):
     def _inputs(self, source: InputSource, usual: float) -> None:
         given = self.context.oracle.given_weights
         report: set[str] = set()
-        drawn = self._draw(source)
+        drawn = draw(source)
         natural = named_tensors(drawn)
         kinds: tuple[Iterator[Unlike], ...] = (
             near_rows(natural, given, self.generator),
@@ -98,19 +99,19 @@ class UnlikeInputs(UnlikeCalls):
             if item.property in report:
                 continue
             # What was made like another input needs that one beside it.
-            arguments = with_changed(drawn if item.other else self._draw(source), item.tensors)
+            arguments = with_changed(drawn if item.other else draw(source), item.tensors)
             asked = self._ask(source, arguments, item.property, usual)
             self._note(source, item, asked, report)
 
     def _switches(self, source: InputSource, usual: float) -> None:
         """Several single numbers at a time, and states of which a part was begun anew."""
         given = self.context.oracle.given_weights
-        drawn = self._draw(source)
+        drawn = draw(source)
         inputs = named_tensors(drawn)
         for values, tensors in switched({**given, **inputs}, self.generator):
             own = {name: tensor for name, tensor in tensors.items() if name in given}
             arguments = with_changed(
-                self._draw(source), {n: t for n, t in tensors.items() if n not in own}
+                draw(source), {n: t for n, t in tensors.items() if n not in own}
             )
             asked = self._ask(source, arguments, "switches", usual, {**given, **own})
             where = " and ".join(
@@ -120,17 +121,17 @@ class UnlikeInputs(UnlikeCalls):
                 break
         if not self.context.oracle.expect(drawn).state64:
             return
-        natural = [self._draw(source) for _ in range(2)]
+        natural = [draw(source) for _ in range(2)]
         state, count = reached(self.context.oracle, given, natural, 1)
         for back, weights in begun_anew(given, state, self.generator) if count else ():
-            asked = self._ask(source, self._draw(source), "state begun anew", usual, weights)
+            asked = self._ask(source, draw(source), "state begun anew", usual, weights)
             where = f"where a part of the state ({', '.join(back)}) begins anew and the rest stays as forwards left it"
             if self._differs("differs_on_state_begun_anew", where, asked):
                 break
 
     def _unread(self, source: InputSource, usual: float) -> None:
         """What the reference does not look at, and inputs of which it may look at nothing."""
-        drawn = self._draw(source)
+        drawn = draw(source)
         natural, report = named_tensors(drawn), set[str]()
         keeps = self._keeps(drawn, usual)
         self._ask_each(source, drawn, unread_places(natural, keeps, self.generator), usual, report)
@@ -171,7 +172,7 @@ class UnlikeInputs(UnlikeCalls):
 
     def _checked(self, source: InputSource, usual: float) -> None:
         """Where the module refuses some inputs, others that it does not."""
-        drawn, report = self._draw(source), set[str]()
+        drawn, report = draw(source), set[str]()
         keeps = self._keeps(drawn, usual)
         items = checked_inputs(named_tensors(drawn), keeps, self.generator)
         self._ask_each(source, drawn, items, usual, report)
@@ -209,7 +210,7 @@ class UnlikeInputs(UnlikeCalls):
             if item.property in report:
                 continue
             weights = {**given, **item.tensors}
-            arguments = self._draw(source)
+            arguments = draw(source)
             asked = self._ask(source, arguments, item.property, usual, weights)
             self._note(source, item, asked, report)
 
@@ -234,7 +235,7 @@ class UnlikeInputs(UnlikeCalls):
         )
 
     def _small(self, source: InputSource) -> None:
-        asked = self._ask(source, self._draw(source), "natural", 1.0)
+        asked = self._ask(source, draw(source), "natural", 1.0)
         if asked is not None and asked.zeros is not None:
             self.findings.disclose(
                 "zeros_of_other_sign",
@@ -247,7 +248,7 @@ class UnlikeInputs(UnlikeCalls):
 
     def _quiet_upstreams(self, source: InputSource) -> None:
         """A step whose upstream gradients are loud in some rows and quiet in others."""
-        arguments = self._draw(source)
+        arguments = draw(source)
         step = self._single_step(arguments)
         if step is None:
             return

@@ -20,9 +20,7 @@ def found(folder: Path, *body: str) -> tuple[Shown, list[Trial]]:
     shown = Shown.of(file_of(oracle), most_seconds=30.0)
     for _ in range(3):
         shown.note(oracle, ((X,), {}))
-    rounds = showing_rounds(
-        oracle.beside(), sources, shown, constant=False, most_calls=4, most_seconds=3.0
-    )
+    rounds = showing_rounds(oracle.beside(), sources, shown, most_calls=4, most_seconds=3.0)
     return shown, [trial for made in rounds for trial in made.trials]
 
 
