@@ -140,7 +140,7 @@ class KernelFacts:
     fewest_loaded_bytes: int | None = None
     """Distinct bytes the launch reads: what one pass would load."""
     argument_reads: dict[str, float] = field(default_factory=dict)
-    """How often each argument's bytes are read, by the kernel's name for it."""
+    """How often an argument's bytes are read, by the kernel's name for it; of those that make most of what is read again."""
     dram_bytes: int | None = None
     flops: int | None = None
     """Counted on `virtual`: products, elementwise and reductions; a multiply-add counts twice."""

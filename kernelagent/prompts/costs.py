@@ -72,7 +72,7 @@ def _least(estimate: ReferenceEstimate) -> str:
     least = estimate.least
     assert least is not None
     products = ", ".join(f"{_count(count)} of {kind}" for kind, count in least.flops.items())
-    how = "; fp32 as three products of a narrower type" if "fp32" in least.flops else ""
+    how = "".join(words for kind, words in _FASTEST_WAYS.items() if kind in least.flops)
     reached = f"{how}, at the share of the peak that kernels reach" if products else ""
     operations = f" ({products}{reached})" if products else ""
     near = least.us / estimate.eager_us.value if estimate.eager_us.value else 1.0
@@ -93,7 +93,18 @@ def tolerance_lines(facts: ProblemFacts) -> list[str]:
     return lines
 
 
-_CONVOLUTIONS = "float32 convolutions may be TF32, as cuDNN's are by default: `tl.dot`'s default does; bf16 is refused"
+_FASTEST_WAYS = {
+    "fp32": "; fp32 as three products of a narrower type",
+    "tf32": "; tf32 as fp16, of as many bits",
+}
+_HALVES = (
+    "fp16 operands have as many bits at twice the rate and are judged by their error alone, also on inputs and weights "
+    "beyond fp16's range (scale each row or channel into it)"
+)
+_CONVOLUTIONS = (
+    "float32 convolutions may be TF32, as cuDNN's are by default: `tl.dot`'s default does; bf16 is refused; "
+    f"{_HALVES}"
+)
 _PRECISION = {
     "highest": [
         'float32 products must be as exact as float32: `tl.dot(a, b, input_precision="ieee")` uses no '
@@ -102,7 +113,7 @@ _PRECISION = {
         "your own (each operand as a sum of two or three fp16 or bf16 parts, their products added in fp32) is "
         "judged by its error alone, also on inputs and weights beyond fp16's range"
     ],
-    "high": ["float32 products may be TF32, which is `tl.dot`'s default; bf16 is refused"],
+    "high": [f"float32 products may be TF32, which is `tl.dot`'s default; bf16 is refused; {_HALVES}"],
     "medium": ["float32 products may be TF32 (`tl.dot`'s default) or of bf16 operands"],
 }
 

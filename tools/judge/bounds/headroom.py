@@ -230,4 +230,7 @@ def _peak(kind: str, ceilings: DeviceCeilings) -> float:
     if kind == "fp32":
         split = max(dots.get("tf32", 0.0), dots.get("bf16", 0.0)) / _PRODUCTS_PER_FP32
         return max(ceilings.fp32_flops_per_s, split)
+    if kind == "tf32":
+        # fp16 has as many bits of a number, and rows can be scaled into its range.
+        kind = max(kind, "fp16", key=lambda name: dots.get(name, 0.0))
     return max(dots.get(kind, 0.0), ceilings.fp32_flops_per_s)

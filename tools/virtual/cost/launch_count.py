@@ -35,6 +35,8 @@ _SECTOR_SHIFT = np.uint64(5)
 _PIECE_SHIFT = np.uint64(6)
 _SECTOR_IN_PIECE = np.uint64(63)
 _ONE = np.uint64(1)
+_TELLING = 0.05
+"""Of what a kernel reads again, an argument of less is not named."""
 
 
 @dataclass
@@ -272,13 +274,18 @@ class LaunchCount:
         )
 
     def _argument_reads(self) -> dict[str, float]:
-        reads = {}
+        reads: dict[str, float] = {}
+        again: dict[str, float] = {}
         for tensor in self._tensors:
             met = tensor.distinct[False]
             if met and tensor.tensor.name:
                 whole = min(met * self._scale, max(met, tensor.extent_bytes / SECTOR_BYTES))
-                reads[tensor.tensor.name] = round(tensor.loaded * self._scale / whole, 2)
-        return reads
+                loaded = tensor.loaded * self._scale
+                reads[tensor.tensor.name] = round(loaded / whole, 2)
+                again[tensor.tensor.name] = max(0.0, loaded - whole)
+        # A bias that thousands of programs read is read often, and of a tile beside it that is nothing.
+        least = _TELLING * sum(again.values())
+        return {name: times for name, times in reads.items() if again[name] >= least}
 
     def settle(self) -> None:
         """After a sample: let the shared cache see what the whole grid would have touched."""

@@ -270,3 +270,9 @@ def test_no_more_is_counted_than_has_any_influence(name):
         influence.view(-1)[at] = not torch.equal(function(changed), before)
     counted = bytes_of(function, meta(3, 5, 8, dtype=torch.float64))[0]
     assert counted <= int(influence.sum()) * 8
+
+
+def test_where_tf32_passes_fp16_has_as_many_bits_and_twice_the_rate():
+    result = headroom_of(nn.Conv2d(64, 128, 3), (meta(64, 64, 64, 64),), {}, H200)
+    assert list(result.fewest_flops) == ["tf32"], "torch's own setting for convolutions"
+    assert result.math_us == pytest.approx(result.fewest_flops["tf32"] / 989e12 * 1e6)

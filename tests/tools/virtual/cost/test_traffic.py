@@ -17,6 +17,7 @@ from kernelagent.tools.virtual.operations.builder import RepairedBuilder
 
 _MIB = 1 << 20
 _BASE = 1 << 32
+ARGUMENTS = (("w", 1 << 14), ("b", 64), ("x", 256))
 
 
 def tensor(name: str, address: int, elements: int, item_bytes: int = 4) -> TensorArgument:
@@ -266,6 +267,22 @@ def test_results_belong_to_launches_that_ended():
         counter.result(launch_of())
     with pytest.raises(RuntimeError, match="outside a launch"):
         counter.access("load", lanes(_BASE, 1), 4, 1)
+
+
+def test_an_argument_is_named_as_read_often_where_that_makes_much_of_what_is_read_again():
+    """A bias of a few bytes is read by each program as well, and costs nothing beside the weight."""
+    weight, bias, once = (tensor(n, _BASE + at * _MIB, s) for at, (n, s) in enumerate(ARGUMENTS))
+    counter = TrafficCounter("sm_90")
+    launch = launch_of(weight, bias, once, programs=16)
+    counter.launch_begins(launch)
+    for program in range(16):
+        counter.program_begins((program, 0, 0))
+        for argument in (weight, bias):
+            (each,) = argument.shape
+            counter.access("load", lanes(argument.address, each), 4, each)
+        counter.access("load", lanes(once.address + 64 * program, 16), 4, 16)
+    counter.launch_ends(launch)
+    assert counter.result(launch).argument_reads == {"w": 16.0}
 
 
 def test_a_view_of_one_element_hides_no_traffic():
