@@ -113,7 +113,9 @@ _PRECISION = {
         "your own (each operand as a sum of two or three fp16 or bf16 parts, their products added in fp32) is "
         "judged by its error alone, also on inputs and weights beyond fp16's range"
     ],
-    "high": [f"float32 products may be TF32, which is `tl.dot`'s default; bf16 is refused; {_HALVES}"],
+    "high": [
+        f"float32 products may be TF32, which is `tl.dot`'s default; bf16 is refused; {_HALVES}"
+    ],
     "medium": ["float32 products may be TF32 (`tl.dot`'s default) or of bf16 operands"],
 }
 
