@@ -7,7 +7,8 @@ from typing import Any
 
 from kernelagent.domain.evaluation import Reason
 
-_RAISED = frozenset({"runtime_error", "compile_error"})
+RAISED = frozenset({"runtime_error", "compile_error"})
+"""What ends a call at sizes that a candidate does not take."""
 
 
 class Rejected(Exception):
@@ -45,7 +46,7 @@ def of_smaller_sizes(refused: Rejected, too_large: Rejected) -> Rejected:
 
     A candidate may be written for the user's sizes alone and raise at others: that is no fault of its own.
     """
-    if refused.reason.code not in _RAISED:
+    if refused.reason.code not in RAISED:
         return refused
     first = too_large.reason
     message = f"{first.message}; at smaller sizes it ends with: {refused.reason.message}"

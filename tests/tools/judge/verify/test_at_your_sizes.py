@@ -296,6 +296,28 @@ def test_of_several_launches_one_call_is_made_at_sizes_there_is_time_for(
     require_compared(judged(judge, source.replace("min(rows, 65535)", rows)), right=rows == "rows")
 
 
+def test_who_does_not_take_sizes_between_the_executed_and_the_given_is_accepted_and_told_of(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
+    path = tmp_path / "more_rows.py"
+    path.write_text(PROBLEM.replace("70000", "700000"))
+    source = HONEST
+    for old, new in LAUNCHES_TWICE.items():
+        source = source.replace(old, new.replace("min(rows, 65535)", "rows"))
+    taken = "        rows, n = x.shape\n"
+    assert taken in source
+    raises = f"{taken}        if 9000 < rows < 700000:\n            raise ValueError('other rows')\n"
+    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
+    try:
+        evaluation = judged(opened, source.replace(taken, raises))
+    finally:
+        opened.close()
+    assert evaluation.accepted, evaluation.reason
+    told = {each.code: each.message for each in evaluation.disclosures}
+    assert "compared_at_larger_sizes" not in told
+    assert "instead of 700000: the forward raised ValueError" in told["not_compared_at_your_sizes"]
+
+
 @pytest.mark.parametrize("programs", ["triton.cdiv(n, 128)", "min(triton.cdiv(n, 128), 18000)"])
 def test_a_training_step_is_taken_there_as_well(
     tmp_path: Path, fork_server: ForkServer, programs: str

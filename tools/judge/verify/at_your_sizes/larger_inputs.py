@@ -55,6 +55,8 @@ class Larger:
     oracle: Oracle
     """At these sizes, with the user's weights."""
     source: InputSource
+    are_given: bool
+    """Whether all sizes are those that the user gave, which a candidate has to take."""
     structured: bool
     """Whether integers and masks are as batches have them: sorted, alike, padded."""
 
@@ -153,7 +155,8 @@ def larger_inputs(
             where = f"{where}, but {whole.shrunk}"
         if structured:
             where = f"{where}, integers and masks as batches have them"
-        return Larger(source.name, where, oracle, defined, structured)
+        are_given = whole.shrunk is None
+        return Larger(source.name, where, oracle, defined, are_given, structured)
     return None
 
 

@@ -18,7 +18,7 @@ from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_t
 from kernelagent.tools.judge.verify.beyond.reference_choices import ReferenceChoices
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.rejection import RAISED, Rejected
 from kernelagent.tools.judge.verify.verify import Verifier
 
 
@@ -61,9 +61,20 @@ def compared_whole(
         try:
             return _compared(context, start, findings, given, tried.seconds)
         except Rejected as refused:
+            if refused.reason.code in RAISED and not given.are_given:
+                # It may be written for the user's sizes, and raise at others as it is asked to.
+                return (_not_taken(refused),)
             if refused.reason.code not in NOT_KNOWN:
                 raise
     return ()
+
+
+def _not_taken(refused: Rejected) -> Disclosure:
+    return Disclosure(
+        "not_compared_at_your_sizes",
+        f"no call of all its programs was compared that is larger than those that were executed; it need not take what "
+        f"there was time for: {refused.reason.message}",
+    )
 
 
 def _compared(
