@@ -410,3 +410,13 @@ def block_pointers_that_part(x, y, lengths, n, BLOCK: tl.constexpr):
     total += tl.load(at, boundary_check=(0,), padding_option="nan")
     out = tl.make_block_ptr(y + pid * n, (n,), (1,), (0,), (BLOCK,), (0,))
     tl.store(out, total, boundary_check=(0,))
+
+
+@triton.jit
+def masked_numbers(x, y, n):
+    """One number a program, some of them beyond the end."""
+    at = tl.program_id(0)
+    here = at < n
+    zero = tl.load(x + at, mask=here, other=0.0)
+    seven = tl.load(x + at, mask=here, other=7.0)
+    tl.store(y + at, zero + 2 * seven, mask=at % 3 != 1)

@@ -193,6 +193,11 @@ TOGETHER: dict[str, Callable[[], Any]] = {
         {"x": values(5, 600), "y": torch.zeros(600), "rows": 5, "n": 600, "BLOCK": 64},
     ),
     "shapes": lambda: _blocks(kernels.shapes, 16, 4),
+    "masks of one number": lambda: (
+        kernels.masked_numbers,
+        (20,),
+        {"x": values(20), "y": torch.full((20,), -1.0), "n": 13},
+    ),
     "sorting": lambda: _blocks(kernels.sorting, 16),
     "functions": lambda: _blocks(kernels.functions, 32),
     "in place": lambda: (kernels.in_place, (20,), {"x": values(317), "n": 317, "BLOCK": 16}),

@@ -20,6 +20,7 @@ from kernelagent.tools.virtual.batched.reductions import (
 from kernelagent.tools.virtual.batched.rewriting import rewrite
 from kernelagent.tools.virtual.interpreter import loops
 from kernelagent.tools.virtual.interpreter.language import Language, Recorder
+from kernelagent.tools.virtual.interpreter.left_out import is_asked_by_triton
 from kernelagent.tools.virtual.kernel_text.joined import follow
 
 
@@ -55,6 +56,8 @@ class BatchedLanguage(Language):
 
 
 def _truth(self: Any) -> bool:
+    if is_asked_by_triton():
+        return True
     return True if self.type.is_block() else bool(_only(self))
 
 

@@ -28,6 +28,7 @@ from kernelagent.tools.virtual.arithmetic.orders import ORDER
 from kernelagent.tools.virtual.arithmetic.reductions import Reduction, Scan
 from kernelagent.tools.virtual.cost.combining import Combining, combining_clocks
 from kernelagent.tools.virtual.interpreter import hints, loops, shortcuts
+from kernelagent.tools.virtual.interpreter.left_out import is_asked_by_triton
 from kernelagent.tools.virtual.interpreter.mapping import Mapped
 from kernelagent.tools.virtual.kernel_text import conditions, merges
 from kernelagent.tools.virtual.kernel_text.branches import PLAIN, Constants, asked
@@ -231,6 +232,8 @@ class Language:
         """`tensor.__bool__`: a branch waits for the number that decides it."""
 
         def truth(item: Any) -> bool:
+            if is_asked_by_triton():
+                return True
             decides = self.builder.decides
             if self.builder.flow.on and (decides or not item.type.is_block()):
                 self.builder.flow.waits_for(item.handle)

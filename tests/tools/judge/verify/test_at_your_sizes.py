@@ -306,7 +306,9 @@ def test_who_does_not_take_sizes_between_the_executed_and_the_given_is_accepted_
         source = source.replace(old, new.replace("min(rows, 65535)", "rows"))
     taken = "        rows, n = x.shape\n"
     assert taken in source
-    raises = f"{taken}        if 9000 < rows < 700000:\n            raise ValueError('other rows')\n"
+    raises = (
+        f"{taken}        if 9000 < rows < 700000:\n            raise ValueError('other rows')\n"
+    )
     opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
     try:
         evaluation = judged(opened, source.replace(taken, raises))
