@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from kernelagent.prompts.hints import (
     read_again,
     tail,
 )
+from kernelagent.prompts.refusals import for_the_writer
 
 _LINES = 25
 _KERNELS = 6
@@ -31,8 +31,6 @@ NOTHING_LEFT = 0.05
 _NEARLY_ALL_LEFT = 0.999
 _AGAIN = 1.15
 """Times the fewest bytes; less is not worth a word."""
-_OF_LIMITS = ("unverifiable", "timeout")
-_PART, _FLAG = re.compile(r"(?<=[;.?]) "), re.compile(r"--[a-z]")
 _DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch")
 
 
@@ -60,7 +58,7 @@ def _verdict(evaluation: Evaluation) -> list[str]:
     reason = evaluation.reason
     if reason is not None:
         word = "Rejected" if evaluation.verdict == "rejected" else "Could not be judged"
-        lines = [f"{word} ({reason.code}): {_for_the_writer(reason)}"]
+        lines = [f"{word} ({reason.code}): {for_the_writer(reason)}"]
         if "means" in reason.detail and "smaller" not in reason.detail:
             lines.append("Nothing was found wrong: this machine could not finish judging it.")
         return lines
@@ -75,14 +73,6 @@ def _verdict(evaluation: Evaluation) -> list[str]:
     if evaluation.headroom is not None:
         lines.append(headroom_sentence(evaluation.headroom))
     return lines
-
-
-def _for_the_writer(reason: Reason) -> str:
-    """The message; of a limit without the flags by which the user, and nobody else, can raise it."""
-    if reason.code not in _OF_LIMITS:
-        return reason.message
-    parts = [part for part in _PART.split(reason.message) if not _FLAG.search(part)]
-    return " ".join(parts).removesuffix(";") or reason.message
 
 
 def _gradients(evaluation: Evaluation) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelagent.domain.evaluation import DeviceFacts, KernelFacts
 from kernelagent.domain.replies.tool_calls import Checked
 from kernelagent.prompts.hints import by_share, few_programs
+from kernelagent.prompts.refusals import of_a_tool
 
 _DETAIL = ("line", "text")
 _TRACEBACK = 4
@@ -13,7 +14,8 @@ _TRACEBACK = 4
 def checked_text(checked: Checked, device: DeviceFacts) -> str:
     """The fault, or each kernel's facts, dearest first, and the estimate called so."""
     if checked.fault is not None:
-        lines = [f"Stopped ({checked.fault.code}): {checked.fault.message}"]
+        code, why = of_a_tool(checked.fault)
+        lines = [f"Stopped ({code}): {why}"]
         detail = checked.fault.detail
         lines += [f"- {key}: {detail[key]}" for key in _DETAIL if detail.get(key)]
         lines += [f"  {frame}" for frame in detail.get("traceback", [])[-_TRACEBACK:]]

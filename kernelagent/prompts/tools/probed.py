@@ -9,6 +9,7 @@ from kernelagent.domain.replies.tool_calls import (
     ReferenceLook,
     TensorStatistics,
 )
+from kernelagent.prompts.refusals import of_a_tool
 
 _DETAIL = ("line", "text", "pattern", "share_wrong")
 _TRACEBACK = 4
@@ -35,7 +36,8 @@ def probed_text(probed: Probed) -> str:
             what = "one forward with one backward, on natural inputs and one upstream gradient"
         lines = [f"Within what is allowed on {where}: {what}; nothing was verified."]
     else:
-        lines = [f"Refused on {where} ({probed.fault.code}): {probed.fault.message}"]
+        code, why = of_a_tool(probed.fault)
+        lines = [f"Refused on {where} ({code}): {why}"]
         lines += fault_lines(probed.fault)
     lines += [_difference(item) for item in probed.differences]
     if probed.kernels:

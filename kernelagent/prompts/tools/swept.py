@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelagent.domain.evaluation import KernelFacts
 from kernelagent.domain.replies.tool_calls import Benched, Swept, SweptRow
 from kernelagent.prompts.hints import by_share
+from kernelagent.prompts.refusals import of_a_tool
 from kernelagent.prompts.tools.probed import fault_lines
 
 _ALIKE = 0.01
@@ -55,7 +56,7 @@ def swept_summary(swept: Swept) -> str:
 def benched_text(benched: Benched) -> str:
     """Times as called and by kernel."""
     if benched.fault is not None:
-        message = f"Stopped ({benched.fault.code}): {benched.fault.message}"
+        message = "Stopped ({}): {}".format(*of_a_tool(benched.fault))
         return "\n".join([message, *fault_lines(benched.fault)])
     lines = ["Timed; nothing was verified."]
     if benched.timing is not None:
@@ -85,7 +86,7 @@ def _values(row: SweptRow) -> str:
 
 def _row(row: SweptRow) -> str:
     if row.us is None or row.fault is not None:
-        why = "no time" if row.fault is None else f"{row.fault.code}: {row.fault.message}"
+        why = "no time" if row.fault is None else ": ".join(of_a_tool(row.fault))
         return f"- {_values(row)}: {why.strip().splitlines()[0][:200]}"
     facts = "; ".join(_facts(kernel) for kernel in by_share(row.kernels)[:2])
     return f"- {_values(row)}: {row.us:.2f} us ({facts})"

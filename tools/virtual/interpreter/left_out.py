@@ -6,7 +6,7 @@ import sys
 
 from triton.language.semantic import TritonSemantic
 
-_TRITONS = TritonSemantic.__init__.__code__.co_filename
+_TRITONS: str = TritonSemantic.__init__.__code__.co_filename
 
 
 def is_asked_by_triton() -> bool:
