@@ -65,6 +65,8 @@ class Draft:
     void: str | None
     parent: Turn | None
     best: Turn | None
+    best_line: str | None
+    """Which version is the best, where that is not the parent."""
     style: str = "strong"
     guide: bool = False
     tools: str = ""
@@ -87,6 +89,7 @@ def draft_of(
     seen = frozenset(request.window)
     shown = [_shown(history.turn(i)) for i in request.window if history.turn(i).reply is not None]
     others = [t for t in history.finished if t.evaluation and t.index not in seen]
+    parent = None if request.parent is None else history.turn(request.parent)
     return Draft(
         facts=facts,
         device=device,
@@ -97,8 +100,9 @@ def draft_of(
         lessons=tuple(lessons(history, seen)),
         recalled=tuple(item.words for item in request.recalled),
         void=_last_void(history, request.trajectory, seen),
-        parent=None if request.parent is None else history.turn(request.parent),
+        parent=parent,
         best=history.best,
+        best_line=best_line(parent, history),
         style=style,
         guide=style == "small",
         tools=tools,
@@ -133,7 +137,7 @@ def _of_the_parent(draft: Draft) -> dict[str, object]:
         "version": "The last version" if turn is None else f"The version of turn {turn}",
         "priced": judged is None or judged.estimate is not None or judged.timing is not None,
         "at_the_bound": headroom is not None and headroom.left < NOTHING_LEFT,
-        "best_line": best_line(draft.parent, draft.best),
+        "best_line": draft.best_line,
     }
 
 

@@ -90,22 +90,35 @@ def lessons(history: History, shown: frozenset[int]) -> tuple[str, ...]:
     return tuple(reported[:_MOST_LESSONS])
 
 
-def best_line(parent: Turn | None, best: Turn | None) -> str | None:
-    """Which version is the best, where it is not the one to go on from, and by how much."""
-    if parent is None or best is None or best.index == parent.index:
+def best_line(parent: Turn | None, history: History) -> str | None:
+    """Which version is the best, where it is not the one to go on from, and by how much.
+
+    The best is the first of those that cannot be told apart; where a later one has a better number, that is said.
+    """
+    best = history.best
+    if parent is None or best is None:
         return None
-    mine, its = (
-        None if t.evaluation is None else ratio_interval(t.evaluation) for t in (parent, best)
-    )
+    numbers = {
+        turn.index: ratio.value
+        for turn in history.turns
+        if turn.accepted and turn.evaluation and (ratio := ratio_interval(turn.evaluation))
+    }
     text = f"The best version so far is that of turn {best.index}"
-    if its is None or mine is None:
-        return f"{text}."
-    if mine.value > its.value:
+    mine, its = numbers.get(parent.index), numbers.get(best.index)
+    if mine is None or its is None:
+        return None if parent.index == best.index else f"{text}."
+    top = max(numbers, key=numbers.__getitem__)
+    if numbers[top] > its:
+        others = [f"turn {best.index} {its:.2f}×"]
+        if parent.index not in (top, best.index):
+            others.append(f"turn {parent.index} {mine:.2f}×")
         return (
-            f"The version of turn {parent.index} has the best number ({mine.value:.2f}× eager; turn "
-            f"{best.index}, the best before it, {its.value:.2f}×), by less than their intervals tell apart."
+            f"The version of turn {top} has the best number ({numbers[top]:.2f}× eager; {', '.join(others)}), by less "
+            f"than its interval and that of turn {best.index} tell apart."
         )
-    return f"{text}: {its.value:.2f}× eager, that of turn {parent.index} {mine.value:.2f}×."
+    if parent.index == best.index:
+        return None
+    return f"{text}: {its:.2f}× eager, that of turn {parent.index} {mine:.2f}×."
 
 
 def summary(turn: Turn) -> str:

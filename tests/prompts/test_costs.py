@@ -84,7 +84,10 @@ def test_peak_rates_strides_and_executed_sizes_are_told() -> None:
     assert "each launch costs the host about 12 us" in text
     assert "- not contiguous: x: strides [1, 4]" in text
     assert "input set `default`: x[2, 8]" in text
-    assert "(those that are executed included, each with a smaller leading dimension as well), raise" in text
+    assert (
+        "(those that are executed included, each with a smaller leading dimension as well), raise"
+        in text
+    )
 
 
 def test_small_models_are_told_no_costs_and_older_logs_have_none() -> None:

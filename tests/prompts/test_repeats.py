@@ -101,18 +101,28 @@ def test_a_return_to_what_was_better_is_no_repeat():
 
 def test_a_prompt_tells_by_how_much_another_version_is_better():
     history = history_of(accepted(3.0), accepted(2.0))
-    line = best_line(history.turns[1], history.best)
+    line = best_line(history.turns[1], history)
     assert line == "The best version so far is that of turn 0: 3.00× eager, that of turn 1 2.00×."
-    assert best_line(history.turns[0], history.best) is None
+    assert best_line(history.turns[0], history) is None
 
 
 def test_a_version_within_the_noise_of_the_best_is_not_called_worse():
     history = history_of(accepted(3.0), accepted(3.1))
-    line = best_line(history.turns[1], history.best)
+    line = best_line(history.turns[1], history)
     assert line == (
-        "The version of turn 1 has the best number (3.10× eager; turn 0, the best before it, 3.00×), "
-        "by less than their intervals tell apart."
+        "The version of turn 1 has the best number (3.10× eager; turn 0 3.00×), by less than its interval and "
+        "that of turn 0 tell apart."
     )
+
+
+def test_the_best_number_is_that_of_all_versions_and_not_of_the_last():
+    history = history_of(accepted(3.0), accepted(3.2), accepted(3.1))
+    for at, others in ((2, "turn 0 3.00×, turn 2 3.10×"), (0, "turn 0 3.00×")):
+        line = best_line(history.turns[at], history)
+        assert line is not None
+        assert line.startswith(
+            f"The version of turn 1 has the best number (3.20× eager; {others}), by less"
+        )
 
 
 def test_at_the_bound_a_prompt_asks_for_no_other_block_sizes():
