@@ -144,7 +144,7 @@ def _problem(subject: Subject, sample: Arguments) -> tuple[Oracle, InputSource]:
         args, kwargs = tree_map(_copy, sample)
         return args, kwargs
 
-    return Oracle(problem, "cpu", nullcontext), InputSource("sample", sample, draw)
+    return Oracle(problem, "cpu", nullcontext), InputSource("sample", sample, draw, constant=True)
 
 
 def _deterministic(oracle: Oracle, source: InputSource) -> bool:

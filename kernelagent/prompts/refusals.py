@@ -20,10 +20,8 @@ def for_the_writer(reason: Reason) -> str:
 
 def of_a_tool(reason: Reason) -> tuple[str, str]:
     """Code and message of what ended a call of a tool; where its time did, that this tells nothing of the file."""
-    seconds = reason.detail.get("limit_s")
-    if reason.detail.get("means") == "time" and isinstance(seconds, int | float):
-        return (
-            "no time",
-            f"{seconds:.0f} s were left for tools, and it needs more; nothing was found wrong",
-        )
+    if reason.detail.get("means") == "time":
+        seconds = reason.detail.get("limit_s")
+        known = f" ({seconds:.1f} s)" if isinstance(seconds, int | float) else ""
+        return "no time", f"the time for this call{known} was not enough; nothing was found wrong"
     return reason.code, for_the_writer(reason)

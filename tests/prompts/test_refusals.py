@@ -22,9 +22,14 @@ def test_flags_are_the_users_and_no_writer_reads_of_them() -> None:
 def test_where_the_time_for_tools_ends_a_check_nothing_is_said_against_the_file() -> None:
     assert of_a_tool(LATE) == (
         "no time",
-        "13 s were left for tools, and it needs more; nothing was found wrong",
+        "the time for this call (13.1 s) was not enough; nothing was found wrong",
     )
-    assert checked_text(Checked(fault=LATE), DEVICE).startswith("Stopped (no time): 13 s were left")
+    assert checked_text(Checked(fault=LATE), DEVICE).startswith("Stopped (no time): the time")
+
+
+def test_where_the_interpreter_sees_that_it_will_not_end_no_seconds_are_made_up() -> None:
+    beyond = Reason("unverifiable", "beyond the time budget: `k` needs 90 s", {"means": "time"})
+    assert of_a_tool(beyond)[1].startswith("the time for this call was not enough")
 
 
 def test_other_faults_are_told_as_they_are() -> None:

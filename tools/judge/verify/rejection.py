@@ -7,8 +7,7 @@ from typing import Any
 
 from kernelagent.domain.evaluation import Reason
 
-RAISED = frozenset({"runtime_error", "compile_error"})
-"""What ends a call at sizes that a candidate does not take."""
+_RAISED = frozenset({"runtime_error", "compile_error"})
 
 
 class Rejected(Exception):
@@ -41,12 +40,17 @@ def beyond_means(refused: Rejected) -> bool:
     return refused.reason.code == "unverifiable" and "means" in refused.reason.detail
 
 
+def raised_by_the_forward(reason: Reason) -> bool:
+    """Whether it is the candidate's own Python that ended the call: of a kernel's fault nothing but the fault is known."""
+    return reason.code == "runtime_error" and "where" in reason.detail
+
+
 def of_smaller_sizes(refused: Rejected, too_large: Rejected) -> Rejected:
     """Why it is refused, where the user's sizes were too large for the device and smaller ones were tried.
 
     A candidate may be written for the user's sizes alone and raise at others: that is no fault of its own.
     """
-    if refused.reason.code not in RAISED:
+    if refused.reason.code not in _RAISED:
         return refused
     first = too_large.reason
     message = f"{first.message}; at smaller sizes it ends with: {refused.reason.message}"

@@ -107,7 +107,10 @@ def test_what_counts_in_training_alone_is_counted_on_there(tmp_path):
     forward = "self.at.add_(3 if self.training else 0); return x * self.at"
     oracle = reference(tmp_path, AT.format("int64"), forward)
     source = InputSource(
-        "default", on_meta(((torch.ones(4),), {})), lambda _: ((torch.ones(4),), {})
+        "default",
+        on_meta(((torch.ones(4),), {})),
+        lambda _: ((torch.ones(4),), {}),
+        constant=True,
     )
 
     def trials(training):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_every_judged_call_has_the_strides_of_the_draw(layout: str) -> None:
         call
         for this in (
             rounds(oracle, (source,), {}, plan=PLAN_AT_THE_END),
-            rounds(oracle, (source,), {}),
+            rounds(oracle, (replace(source, constant=True),), {}),
             training_rounds(oracle, (source,), {}),
             corner_rounds(oracle, (source,), literals=NONE, steps=True),
         )

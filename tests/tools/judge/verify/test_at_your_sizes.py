@@ -320,6 +320,28 @@ def test_who_does_not_take_sizes_between_the_executed_and_the_given_is_accepted_
     assert "instead of 700000: the forward raised ValueError" in told["not_compared_at_your_sizes"]
 
 
+def test_a_kernels_fault_at_sizes_in_between_is_no_refusal_of_its_own(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
+    path = tmp_path / "more_rows.py"
+    path.write_text(PROBLEM.replace("70000", "700000"))
+    source = HONEST
+    for old, new in LAUNCHES_TWICE.items():
+        source = source.replace(old, new.replace("min(rows, 65535)", "rows"))
+    told = "    cols = tl.arange(0, BLOCK)\n"
+    assert told in source
+    # False from so many rows on, but for the user's own number of them.
+    hint = f"    tl.assume((n_rows < 9000) | (n_rows == 700000))\n{told}"
+    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
+    try:
+        evaluation = judged(opened, source.replace(told, hint, 1))
+    finally:
+        opened.close()
+    assert evaluation.reason is not None
+    assert evaluation.reason.code == "runtime_error"
+    assert "your sizes" in evaluation.reason.message
+
+
 @pytest.mark.parametrize("programs", ["triton.cdiv(n, 128)", "min(triton.cdiv(n, 128), 18000)"])
 def test_a_training_step_is_taken_there_as_well(
     tmp_path: Path, fork_server: ForkServer, programs: str

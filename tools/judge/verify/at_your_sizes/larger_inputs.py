@@ -55,8 +55,8 @@ class Larger:
     oracle: Oracle
     """At these sizes, with the user's weights."""
     source: InputSource
-    are_given: bool
-    """Whether all sizes are those that the user gave, which a candidate has to take."""
+    must_be_taken: bool
+    """Whether all sizes are the user's own, or the rows are declared to change: else a candidate may raise."""
     structured: bool
     """Whether integers and masks are as batches have them: sorted, alike, padded."""
 
@@ -155,8 +155,10 @@ def larger_inputs(
             where = f"{where}, but {whole.shrunk}"
         if structured:
             where = f"{where}, integers and masks as batches have them"
-        are_given = whole.shrunk is None
-        return Larger(source.name, where, oracle, defined, are_given, structured)
+        declared = context.dynamic.get(source.name, ())
+        rows_change = any(axis == 0 for item in declared for _, axis in item.places)
+        must_be_taken = whole.shrunk is None or rows_change
+        return Larger(source.name, where, oracle, defined, must_be_taken, structured)
     return None
 
 

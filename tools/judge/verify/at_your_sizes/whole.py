@@ -18,7 +18,7 @@ from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_t
 from kernelagent.tools.judge.verify.beyond.reference_choices import ReferenceChoices
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.rejection import RAISED, Rejected
+from kernelagent.tools.judge.verify.rejection import Rejected, raised_by_the_forward
 from kernelagent.tools.judge.verify.verify import Verifier
 
 
@@ -51,6 +51,7 @@ def compared_whole(
 
     Empty where nothing larger than what was executed can be done in time.
     """
+    not_taken: tuple[Disclosure, ...] = ()
     for tried in _IN_A_TURN if in_a_turn else _AT_THE_END:
         given = larger_inputs(
             context, source, [tried.work], most_bytes=_MOST_BYTES, structured=structured,
@@ -61,19 +62,19 @@ def compared_whole(
         try:
             return _compared(context, start, findings, given, tried.seconds)
         except Rejected as refused:
-            if refused.reason.code in RAISED and not given.are_given:
+            if raised_by_the_forward(refused.reason) and not given.must_be_taken:
                 # It may be written for the user's sizes, and raise at others as it is asked to.
-                return (_not_taken(refused),)
-            if refused.reason.code not in NOT_KNOWN:
+                not_taken = not_taken or (_not_taken(source, refused),)
+            elif refused.reason.code not in NOT_KNOWN:
                 raise
-    return ()
+    return not_taken
 
 
-def _not_taken(refused: Rejected) -> Disclosure:
+def _not_taken(source: InputSource, refused: Rejected) -> Disclosure:
     return Disclosure(
         "not_compared_at_your_sizes",
-        f"no call of all its programs was compared that is larger than those that were executed; it need not take what "
-        f"there was time for: {refused.reason.message}",
+        f"no call of all its programs on input set {source.name!r} was compared that is larger than what was executed; it "
+        f"need not take what there was time for: {refused.reason.message}",
     )
 
 
