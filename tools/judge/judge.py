@@ -251,7 +251,7 @@ class Judge:
         scratch = self._fresh_scratch()
         try:
             start = partial(self._start, scratch=scratch)
-            return Workbench(self.context, start, seconds).answer(call)
+            return Workbench(self.context, start, seconds, self._busy_now()).answer(call)
         finally:
             sweep(scratch)
 

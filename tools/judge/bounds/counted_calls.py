@@ -171,7 +171,10 @@ def difference(real: CountedCall, hollow: CountedCall) -> str | None:
     for first, other in zip(real.launches, hollow.launches, strict=True):
         what = _differs(_counts(first), _counts(other))
         if what is not None:
-            return f"`{first['kernel']}` has other {what} on real contents than without"
+            return (
+                f"`{first['kernel']}` has other {what} on real contents than without: its loops or branches go by values "
+                f"that it loads, and of your sizes no values are known; those that go by sizes have an estimate"
+            )
     names, without = (Counter(row.name for row in c.torch_rows) for c in (real, hollow))
     if names != without:
         more = ", ".join(sorted((names - without) + (without - names)))

@@ -34,7 +34,7 @@ from kernelagent.tools.judge.workbench.reference_look import look
 from kernelagent.tools.judge.workbench.sweeping import bench, sweep
 
 _ONE_S = 60.0
-"""The longest that one process of a candidate may take on `virtual`."""
+"""The longest that one process of a candidate may take on `virtual`, on a machine with nothing else to do."""
 
 
 class Starts(Protocol):
@@ -51,6 +51,8 @@ class Workbench:
     starts: Starts
     seconds: float
     """How long the call may take at most on `virtual`."""
+    busy: float = 1.0
+    """How much longer one process may take by the clock, because others want the cores (`how_busy`)."""
 
     def answer(self, call: ToolCall) -> ToolResult:
         """What came of it; raises only what the judge itself cannot do."""
@@ -142,6 +144,6 @@ class Workbench:
         )
 
     def _start(self, source: str, seconds: float = inf) -> Callable[[], CandidateProcess]:
-        most = min(seconds, self.seconds, _ONE_S)
+        most = min(seconds, self.seconds, _ONE_S * self.busy)
         deadline = Deadline(most) if self.context.device.kind == "virtual" else None
         return partial(self.starts, source, deadline=deadline)

@@ -13,6 +13,9 @@ from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.prompts.tools.tool_answers import answer_text, result_summary
 from kernelagent.storage.cassette import recording
 from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.process.limits import Deadline
+from kernelagent.tools.judge.workbench.answering import Workbench
 from kernelagent.tools.sandbox.spawn import ForkServer
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -152,3 +155,20 @@ def test_sweep_ends_with_its_seconds_and_says_what_was_not_tried(judge: Judge) -
 def test_benchmark_without_a_gpu_says_so(judge: Judge) -> None:
     _, text = asked(judge, "bench", code=RIGHT)
     assert text.startswith("Not answered: `bench` measures, and there is no GPU here")
+
+
+@pytest.mark.parametrize(("left", "most"), [(300.0, 120.0), (80.0, 80.0)])
+def test_one_call_may_take_longer_where_others_want_the_cores(
+    judge: Judge, left: float, most: float
+) -> None:
+    class Started(Exception):
+        pass
+
+    def starts(source: str, *, deadline: Deadline | None) -> CandidateProcess:
+        assert deadline is not None
+        raise Started(deadline.seconds)
+
+    bench = Workbench(judge.context, starts, left, busy=2.0)
+    with pytest.raises(Started) as started:
+        bench.answer(ToolCall.of("check", code=RIGHT))
+    assert started.value.args == (most,)
