@@ -201,6 +201,9 @@ def test_the_least_counts_a_convolutions_products_and_its_input() -> None:
     least = least_of(operations(net, meta(128, 8, 256, 256)), H100.gpu)
     assert least.flops == {"tf32": 2 * 128 * 64 * 254 * 254 * 8 * 9}
     assert least.moved_bytes >= 128 * 8 * 256 * 256 * 4
+    # fp16 holds tf32's significand, at twice its rate.
+    products_us = 1e6 * least.flops["tf32"] / H100.gpu.dot_flops_per_s["fp16"]
+    assert least.math_us < 1.2 * products_us / H100.gpu.dot_efficiency
 
 
 def test_a_small_module_in_one_launch_has_nothing_left_to_gain() -> None:

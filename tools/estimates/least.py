@@ -15,8 +15,6 @@ from kernelagent.tools.estimates.library import Library
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
-_PRODUCTS_PER_FP32 = 3
-"""Products of a narrower type that replace one in fp32 at about its accuracy (tf32x3, bf16x3)."""
 _FIRST_RESULT_ONLY = frozenset({"pool", "batch_norm", "layer_norm", "group_norm"})
 _FORMED = frozenset({"fill", "random"})
 
@@ -55,7 +53,7 @@ def least_of(operations: Sequence[Operation], gpu: DeviceCeilings) -> Least:
             flops[kind] = flops.get(kind, 0) + operation.flops
         else:
             elementwise += max((o.elements for o in operation.writes), default=0)
-    products = sum(count / _rate(kind, gpu) for kind, count in flops.items())
+    products = sum(count / gpu.fastest_rate(kind) for kind, count in flops.items())
     return Least(
         moved_bytes=given + made,
         flops=flops,
@@ -125,10 +123,3 @@ def _rounds(operation: Operation) -> bool:
     if operation.kind == "recurrent":
         return float32_precision.recurrences_round()
     return float32_precision.matmul_precision() != "highest"
-
-
-def _rate(kind: str, gpu: DeviceCeilings) -> float:
-    if kind != "fp32":
-        return gpu.dot_rate(kind)
-    split = max(gpu.dot_flops_per_s.get("tf32", 0.0), gpu.dot_flops_per_s.get("bf16", 0.0))
-    return max(gpu.fp32_flops_per_s, split / _PRODUCTS_PER_FP32)

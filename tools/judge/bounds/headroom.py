@@ -34,8 +34,6 @@ from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 _HARD_SHARE = 0.95
 """A measured time below this share of the time needed to write the outputs is refused."""
-_PRODUCTS_PER_FP32 = 3
-"""Products of a narrower type that replace one in fp32 at about its accuracy."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def headroom_of(
         output_bytes=output_bytes,
         fewest_flops=flops,
         dram_us=1e6 * moved / ceilings.dram_bytes_per_s,
-        math_us=1e6 * sum(count / _peak(kind, ceilings) for kind, count in flops.items()),
+        math_us=1e6 * sum(count / ceilings.fastest_rate(kind) for kind, count in flops.items()),
         floor_us=_floor_us(output_bytes, promised or ceilings),
     )
 
@@ -220,17 +218,3 @@ def _attention_flops(
     if attn_mask is not None:
         return 0
     return 2 * attention_pairs(query, key, is_causal) * (query.shape[-1] + value.shape[-1])
-
-
-def _peak(kind: str, ceilings: DeviceCeilings) -> float:
-    """The fastest way to a product of this type, in operations per second."""
-    dots = ceilings.dot_flops_per_s
-    if kind == "fp64":
-        return max(ceilings.fp64_flops_per_s, dots.get("fp64", 0.0))
-    if kind == "fp32":
-        split = max(dots.get("tf32", 0.0), dots.get("bf16", 0.0)) / _PRODUCTS_PER_FP32
-        return max(ceilings.fp32_flops_per_s, split)
-    if kind == "tf32":
-        # fp16 has as many bits of a number, and rows can be scaled into its range.
-        kind = max(kind, "fp16", key=lambda name: dots.get(name, 0.0))
-    return max(dots.get(kind, 0.0), ceilings.fp32_flops_per_s)

@@ -111,7 +111,22 @@ class DeviceCeilings:
             return self.fp32_flops_per_s
         return self.fp64_flops_per_s if kind == "fp64" else self.fp32_flops_per_s
 
+    def fastest_rate(self, kind: str) -> float:
+        """Of the fastest way to a product of this type's accuracy: a lower bound has to count with it.
 
+        fp32 may be made of three products of a narrower type (tf32x3, bf16x3). fp16 has as many bits of a number as tf32, and
+        rows can be scaled into its range.
+        """
+        if kind == "fp64":
+            return max(self.fp64_flops_per_s, self.dot_rate(kind))
+        if kind == "fp32":
+            narrow = (self.dot_flops_per_s.get(name, 0.0) for name in ("tf32", "bf16"))
+            return max(self.fp32_flops_per_s, max(narrow) / _PRODUCTS_PER_FP32)
+        ways = (kind, "fp16") if kind == "tf32" else (kind,)
+        return max(self.fp32_flops_per_s, *map(self.dot_rate, ways))
+
+
+_PRODUCTS_PER_FP32 = 3
 _TABLE_FILE = Path(__file__).parent / "gpus.toml"
 _SHARED_KIB = 1 << 10
 

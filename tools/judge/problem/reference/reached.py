@@ -25,6 +25,8 @@ _QUIET = 1e-3
 _LEFT = 3
 """So many more the reference must take: a round's calls go on from there."""
 _SECONDS = 0.5
+"""Of this thread's own time, so that a busy machine does not look at younger states; by the clock four times as long."""
+_BY_THE_CLOCK = 4
 
 
 def reached(
@@ -32,7 +34,7 @@ def reached(
 ) -> tuple[Weights, int]:
     """The state after a random number of the reference's forwards, and how many; none where it refuses.
 
-    Takes what it comes to in half a second; in one round the last of them are of quiet inputs, if it takes
+    Takes what it comes to in half a second of its own time; in one round the last of them are of quiet inputs, if it takes
     those. The oracle's weights in use are left as they were.
     """
     bounds = FORWARDS_IN.get(number)
@@ -82,14 +84,16 @@ def _quiet(arguments: Arguments) -> Arguments:
 
 def _after(oracle: Oracle, weights: Weights, calls: Sequence[Arguments]) -> tuple[Weights, int]:
     """State after these forwards, or fewer where one fails, leaves no number, or time is up."""
-    state, end = weights, time.monotonic() + _SECONDS
+    state = weights
+    worked, ends = time.thread_time() + _SECONDS, time.monotonic() + _BY_THE_CLOCK * _SECONDS
     for count, arguments in enumerate(calls):
         oracle.use_weights(state)
         try:
             after = oracle.state_after(arguments)
         except Exception:  # noqa: BLE001 - the user's module may refuse a state in any way
             return state, count
-        if not _finite(after) or time.monotonic() > end:
+        late = time.thread_time() > worked or time.monotonic() > ends
+        if late or not _finite(after):
             return state, count
         state = after
     return state, len(calls)
