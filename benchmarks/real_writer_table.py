@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 SIMULATED = Path(__file__).parent / "results" / "strategies.md"
@@ -46,10 +47,11 @@ def page(rows: Sequence[Row]) -> str:
     lines = [
         "# Strategies with real writers",
         "",
-        "`python -m benchmarks.real_writer table`, from the rows beside it. Writers: language models of one kind (Claude), one for",
-        "each arm, who saw the prompts and the answers of tools alone, 8 turns a problem. Nothing was timed: every ratio is eager's",
-        "**estimate** over the candidate's, for an H200 SXM. Tokens are characters by four. A writer keeps what it has read: within",
-        "an arm it went through the problems one after another, so that it may have learnt from the ones before.",
+        "`python -m benchmarks.real_writer table`, from the rows beside it. Writers: language models of one kind (Claude), each",
+        "of one arm, who saw the prompts and the answers of tools alone, 8 turns a problem. Nothing was timed: every ratio is eager's",
+        "**estimate** over the candidate's, for an H200 SXM. Tokens are characters by four. A writer keeps what it has read: it went",
+        "through two to four problems one after another, so that it may have learnt from the ones before. The judge and the prompts are",
+        "those of each row's commit.",
         "",
         f"{len({(row.arm, row.problem) for row in rows})} runs, {len(rows)} turns; in every arm: {', '.join(common) or 'none'}.",
         "Intervals: 95 %, bootstrap over problems. Best of history is 1 where nothing accepted beats eager.",
@@ -62,6 +64,10 @@ def page(rows: Sequence[Row]) -> str:
         "",
         *_by_turn(arms, everywhere),
         "",
+        "## Two arms, on the problems that both have",
+        "",
+        *_by_pair(arms, rows),
+        "",
         "## All runs",
         "",
         *_by_run(rows),
@@ -71,6 +77,15 @@ def page(rows: Sequence[Row]) -> str:
         *_simulated(arms),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _by_pair(arms: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    lines = ["| arm | over | problems | best of history |", "|---|---|--:|---|"]
+    for one, other in combinations(arms, 2):
+        mine, others = _runs(rows, one), _runs(rows, other)
+        both = [_best(mine[name]) / _best(others[name]) for name in mine if name in others]
+        lines.append(f"| `{one}` | `{other}` | {len(both)} | {_mean(both)} |")
+    return lines
 
 
 def _by_arm(arms: Sequence[str], rows: Sequence[Row]) -> list[str]:
