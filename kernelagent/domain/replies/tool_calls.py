@@ -49,6 +49,8 @@ class Checked:
     """Of the input set that gains least; None on `cuda`, where times are measured in a turn."""
     torch_operations: tuple[str, ...] = ()
     """What torch still computes beside the kernels."""
+    loops_by_values: tuple[str, ...] = ()
+    """Kernels with a loop whose rounds loaded values decide: without contents there are none, and the estimate is not theirs."""
 
 
 @dataclass(frozen=True)

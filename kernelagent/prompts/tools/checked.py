@@ -33,6 +33,11 @@ def checked_text(checked: Checked, device: DeviceFacts) -> str:
             f"Estimate (not measured): {e.candidate_us:.1f} us against {e.eager_us:.1f} us for the "
             f"eager module{between}; bound by {e.bound}."
         )
+    for name in checked.loops_by_values:
+        lines.append(
+            f"Loaded values say how many rounds a loop of `{name}` has. Nothing was loaded here, so that the loop may have "
+            f"counted none: what stands above is not its cost."
+        )
     return "\n".join(lines)
 
 

@@ -18,10 +18,9 @@ from kernelagent.domain.evaluation import (
     HeadroomFacts,
     KernelFacts,
 )
-from kernelagent.domain.serialization import from_data
 from kernelagent.tools.estimates.least import facts_of_least
 from kernelagent.tools.estimates.library import library_for
-from kernelagent.tools.judge.bounds.counted_calls import Launches
+from kernelagent.tools.judge.bounds.counted_calls import Launches, looping_by_values
 from kernelagent.tools.judge.bounds.counted_costs import CountedCosts, costs_of, launch_cost
 from kernelagent.tools.judge.bounds.headroom import most_left
 from kernelagent.tools.judge.bounds.real_work import (
@@ -38,7 +37,6 @@ from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost.eager import EagerRow
 from kernelagent.tools.virtual.cost.forward_cost import whole_forward
-from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 
 _REWRITTEN = 0.6
 """With less than this share of the reference's operations a candidate must have used algebra."""
@@ -217,14 +215,9 @@ def dearer_words(name: str, where: str, usual: float, dear: float) -> str:
 
 def _by_values(name: str, launches: Launches) -> list[str]:
     """In words, the kernels with a loop that goes on for as long as loaded values say, whatever was drawn for them."""
-    kernels = [
-        str(row["kernel"])
-        for row in launches
-        if from_data(row["traffic"], TrafficFacts).loops_by_values
-    ]
     return [
         f"loaded values say how many rounds a loop of `{kernel}` has (input set {name!r})"
-        for kernel in dict.fromkeys(kernels)
+        for kernel in looping_by_values(launches)
     ]
 
 

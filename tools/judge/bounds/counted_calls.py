@@ -161,6 +161,16 @@ def count_again(
     return launches
 
 
+def looping_by_values(launches: Launches) -> tuple[str, ...]:
+    """The kernels with a loop whose rounds are as many as loaded values say."""
+    kernels = [
+        str(row["kernel"])
+        for row in launches
+        if from_data(row["traffic"], TrafficFacts).loops_by_values
+    ]
+    return tuple(dict.fromkeys(kernels))
+
+
 def difference(real: CountedCall, hollow: CountedCall) -> str | None:
     """What a call with contents does otherwise than one without, at the same sizes; None: nothing."""
     if [_identity(row) for row in real.launches] != [_identity(row) for row in hollow.launches]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.replies.tool_calls import Checked
-from kernelagent.tools.judge.bounds.counted_calls import count_without_contents
+from kernelagent.tools.judge.bounds.counted_calls import count_without_contents, looping_by_values
 from kernelagent.tools.judge.bounds.counted_costs import CountedCosts, costs_of
 from kernelagent.tools.judge.bounds.real_work import (
     NEEDS_VALUES,
@@ -44,6 +44,7 @@ def _counted(context: JudgeContext, process: CandidateProcess) -> Checked:
     else:
         context.construct_at_full_size(process)
     counted: list[CountedCosts] = []
+    by_values: dict[str, None] = {}
     for source in context.sources:
         step = step_at_full_size(context, source)
         call = count_without_contents(process, source.full, step, brief=True)
@@ -54,11 +55,13 @@ def _counted(context: JudgeContext, process: CandidateProcess) -> Checked:
         except NEEDS_VALUES as error:
             why = reference_stops(source.name, error)
             return Checked(Reason("unverifiable", f"it compiles, and nothing was counted: {why}"))
+        by_values |= dict.fromkeys(looping_by_values(call.launches))
         promised = context.judge_device.promised
         counted.append(costs_of(context, source, call.launches, rows, promised, frozenset()))
     worst = min(counted, key=lambda item: item.estimate.ratio)
     names = (name for item in counted for name in item.torch_operations)
-    return Checked(None, worst.kernels, worst.estimate, tuple(dict.fromkeys(names)))
+    operations = tuple(dict.fromkeys(names))
+    return Checked(None, worst.kernels, worst.estimate, operations, tuple(by_values))
 
 
 def _on_cuda(context: JudgeContext, process: CandidateProcess) -> Checked:

@@ -21,6 +21,24 @@ from kernelagent.tools.sandbox.spawn import ForkServer
 ROOT = Path(__file__).resolve().parents[4]
 REPLIES = recording(str(ROOT / "tests" / "cassettes" / "layer_norm_gelu.jsonl"))
 RIGHT = REPLIES[-1].text.partition("```python\n")[2].rpartition("```")[0]
+LOOPS_BY_VALUES = f"""{RIGHT}
+
+@triton.jit
+def looping(x_ptr, out_ptr):
+    total = 0.0
+    for at in range(0, tl.load(x_ptr).to(tl.int32)):
+        total += tl.load(x_ptr + at).to(tl.float32)
+    tl.store(out_ptr, total)
+
+
+class Alone(ModelNew):
+    def forward(self, x):
+        looping[(1,)](x, torch.empty(1, device=x.device))
+        return super().forward(x)
+
+
+ModelNew = Alone
+"""
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +190,12 @@ def test_one_call_may_take_longer_where_others_want_the_cores(
     with pytest.raises(Started) as started:
         bench.answer(ToolCall.of("check", code=RIGHT))
     assert started.value.args == (most,)
+
+
+def test_a_check_says_where_loaded_values_decide_what_it_counts(judge: Judge) -> None:
+    result, text = asked(judge, "check", code=LOOPS_BY_VALUES)
+    assert result.checked is not None
+    assert result.checked.loops_by_values == ("looping",)
+    assert "how many rounds a loop of `looping` has" in text
+    _, plain = asked(judge, "check", code=RIGHT)
+    assert "how many rounds" not in plain
