@@ -296,24 +296,29 @@ def test_of_several_launches_one_call_is_made_at_sizes_there_is_time_for(
     require_compared(judged(judge, source.replace("min(rows, 65535)", rows)), right=rows == "rows")
 
 
-def test_who_does_not_take_sizes_between_the_executed_and_the_given_is_accepted_and_told_of(
-    tmp_path: Path, fork_server: ForkServer
-) -> None:
+def judged_of_many_rows(tmp_path: Path, fork_server: ForkServer, old: str, new: str) -> Evaluation:
+    """Of 700,000 rows, more than there is time for; several launches, with this line written for that one."""
     path = tmp_path / "more_rows.py"
     path.write_text(PROBLEM.replace("70000", "700000"))
     source = HONEST
-    for old, new in LAUNCHES_TWICE.items():
-        source = source.replace(old, new.replace("min(rows, 65535)", "rows"))
+    for before, after in LAUNCHES_TWICE.items():
+        source = source.replace(before, after.replace("min(rows, 65535)", "rows"))
+    assert old in source
+    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
+    try:
+        return judged(opened, source.replace(old, new, 1))
+    finally:
+        opened.close()
+
+
+def test_who_does_not_take_sizes_between_the_executed_and_the_given_is_accepted_and_told_of(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
     taken = "        rows, n = x.shape\n"
-    assert taken in source
     raises = (
         f"{taken}        if 9000 < rows < 700000:\n            raise ValueError('other rows')\n"
     )
-    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
-    try:
-        evaluation = judged(opened, source.replace(taken, raises))
-    finally:
-        opened.close()
+    evaluation = judged_of_many_rows(tmp_path, fork_server, taken, raises)
     assert evaluation.accepted, evaluation.reason
     told = {each.code: each.message for each in evaluation.disclosures}
     assert "compared_at_larger_sizes" not in told
@@ -323,20 +328,10 @@ def test_who_does_not_take_sizes_between_the_executed_and_the_given_is_accepted_
 def test_a_kernels_fault_at_sizes_in_between_is_no_refusal_of_its_own(
     tmp_path: Path, fork_server: ForkServer
 ) -> None:
-    path = tmp_path / "more_rows.py"
-    path.write_text(PROBLEM.replace("70000", "700000"))
-    source = HONEST
-    for old, new in LAUNCHES_TWICE.items():
-        source = source.replace(old, new.replace("min(rows, 65535)", "rows"))
-    told = "    cols = tl.arange(0, BLOCK)\n"
-    assert told in source
+    line = "    cols = tl.arange(0, BLOCK)\n"
     # False from so many rows on, but for the user's own number of them.
-    hint = f"    tl.assume((n_rows < 9000) | (n_rows == 700000))\n{told}"
-    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
-    try:
-        evaluation = judged(opened, source.replace(told, hint, 1))
-    finally:
-        opened.close()
+    hint = f"    tl.assume((n_rows < 9000) | (n_rows == 700000))\n{line}"
+    evaluation = judged_of_many_rows(tmp_path, fork_server, line, hint)
     assert evaluation.reason is not None
     assert evaluation.reason.code == "runtime_error"
     assert "your sizes" in evaluation.reason.message

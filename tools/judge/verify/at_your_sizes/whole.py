@@ -34,6 +34,8 @@ _IN_A_TURN = (_Tried(5.0, 10.0),)
 _AT_THE_END = (_Tried(96.0, 45.0), _Tried(24.0, 30.0), *_IN_A_TURN)
 NOT_KNOWN = frozenset({"timeout", "unverifiable", "out_of_memory", "crash"})
 """It was verified at the sizes that are executed; what there is no time or no memory for here is no fault of its."""
+_LONGEST = 400
+"""Characters of what a candidate says itself."""
 _MOST_BYTES = 2e9
 """That the reference's operations may read and write."""
 
@@ -74,7 +76,7 @@ def _not_taken(source: InputSource, refused: Rejected) -> Disclosure:
     return Disclosure(
         "not_compared_at_your_sizes",
         f"no call of all its programs on input set {source.name!r} was compared that is larger than what was executed; it "
-        f"need not take what there was time for: {refused.reason.message}",
+        f"need not take what there was time for: {refused.reason.message[:_LONGEST]}",
     )
 
 
