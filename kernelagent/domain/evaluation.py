@@ -27,6 +27,11 @@ class Reason:
         if self.code not in CODES:
             raise ValueError(f"unknown rejection code {self.code!r}")
 
+    @property
+    def in_one_line(self) -> str:
+        """Code and the message's first line."""
+        return f"{self.code}: {self.message.strip().splitlines()[0]}"
+
 
 OUT_OF_TIME = "the time for it ran out before all were tried"
 """The words of the disclosure `envelope` where that is so."""
@@ -307,7 +312,7 @@ class Evaluation:
         """For `print`: the verdict, why, and the number; everything is in the fields."""
         lines = [f"{self.verdict} on {self.device.name} ({self.device.kind})"]
         if self.reason is not None:
-            lines.append(f"{self.reason.code}: {self.reason.message.strip().splitlines()[0]}")
+            lines.append(self.reason.in_one_line)
         if self.timing is not None:
             s = self.timing.speedup_eager
             lines.append(f"{s.value:.2f}x eager, 95 % interval {s.low:.2f} to {s.high:.2f}")

@@ -35,5 +35,5 @@ def assembly_text(assembly: Assembly) -> str:
 def assembly_summary(assembly: Assembly) -> str:
     """One line."""
     if assembly.fault is not None:
-        return f"{assembly.fault.code}: {assembly.fault.message.strip().splitlines()[0]}"
+        return assembly.fault.in_one_line
     return f"{assembly.kernel}, {assembly.total} instructions of {assembly.form}"

@@ -44,7 +44,7 @@ def checked_text(checked: Checked, device: DeviceFacts) -> str:
 def checked_summary(checked: Checked) -> str:
     """One line for the terminal and the log."""
     if checked.fault is not None:
-        return f"{checked.fault.code}: {checked.fault.message.strip().splitlines()[0]}"
+        return checked.fault.in_one_line
     count = len(checked.kernels)
     kernels = f"{count} kernel{'s' * (count != 1)}"
     if checked.estimate is None:

@@ -50,7 +50,7 @@ def probed_text(probed: Probed) -> str:
 def probed_summary(probed: Probed) -> str:
     """One line."""
     if probed.fault is not None:
-        return f"{probed.fault.code}: {probed.fault.message.strip().splitlines()[0]}"
+        return probed.fault.in_one_line
     return f"within what is allowed on input set {probed.input_set!r}, one comparison"
 
 

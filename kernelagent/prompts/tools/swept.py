@@ -76,7 +76,7 @@ def benched_text(benched: Benched) -> str:
 def benched_summary(benched: Benched) -> str:
     """One line."""
     if benched.fault is not None:
-        return f"{benched.fault.code}: {benched.fault.message.strip().splitlines()[0]}"
+        return benched.fault.in_one_line
     return "timed" if benched.timing is None else f"measured {benched.timing.candidate_us:.1f} us"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from kernelagent.tools.virtual.arithmetic.numerics import Array
+from kernelagent.tools.virtual.arithmetic.numerics import Array, has_nan
 
 Handle = Any
 CANONICAL: dict[Any, Any] = {
@@ -40,11 +40,6 @@ def canonical(data: Array, kind: Any) -> Array:
 def has_one_nan(kind: Any) -> bool:
     """Whether all results of a type have the same NaN; a pointer's type has no hash."""
     return kind.is_floating() and kind in CANONICAL
-
-
-def has_nan(data: Array) -> bool:
-    """The largest of some numbers is NaN where one of them is; nothing finds it quicker."""
-    return bool(data.size) and bool(np.isnan(data.max()))
 
 
 def with_a_gpus_nans(builder: Any) -> Any:

@@ -15,8 +15,8 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.arithmetic import numerics
 from kernelagent.tools.virtual.arithmetic.elementwise import Handle, make
-from kernelagent.tools.virtual.arithmetic.nans import canonical, has_nan, has_one_nan
-from kernelagent.tools.virtual.arithmetic.numerics import Array
+from kernelagent.tools.virtual.arithmetic.nans import canonical, has_one_nan
+from kernelagent.tools.virtual.arithmetic.numerics import Array, has_nan
 from kernelagent.tools.virtual.executor.launch import Unsupported
 from kernelagent.tools.virtual.interpreter.memory import Memory, all_ones
 from kernelagent.tools.virtual.operations.counting import CountingBuilder
