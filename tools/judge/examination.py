@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+from kernelagent.tools.judge.bounds.real_work import make_ready
 from kernelagent.tools.judge.contribution.at_hidden_sizes import (
     AT_THE_END,
     IN_A_TURN,
@@ -39,6 +40,7 @@ from kernelagent.tools.judge.problem.wrong_steps.shown import Shown
 from kernelagent.tools.judge.stages import Stages
 from kernelagent.tools.judge.verify.at_your_sizes.comparing import compare_at_your_sizes
 from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
+from kernelagent.tools.judge.verify.beyond.bounds_not_shown import BoundsNotShown
 from kernelagent.tools.judge.verify.beyond.reference_choices import file_of_forward
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.other_methods import other_methods
@@ -59,6 +61,10 @@ _SEARCH: Mapping[Purpose, tuple[int, float]] = {
     "certificate": (8, 10.0),
 }
 """Calls that are looked for because they show more of the reference, and seconds of processor time for that."""
+
+
+_BOUNDS_S: Mapping[Purpose, float] = {"turn": 2.0, "verdict": 4.0, "certificate": 10.0}
+"""How long judged calls are made again without a part of a kernel."""
 
 
 def findings_for(context: JudgeContext, purpose: Purpose) -> Findings:
@@ -103,12 +109,22 @@ class Examination:
             certificate=self._last,
             attempts=self.attempts(),
         )
+        self._tell_of_bounds()
         most = AT_THE_END if self._last else IN_A_TURN
         told = audit_hidden_sizes(context, self.start, findings, stages.step, report, most)
         told += compare_at_your_sizes(
             context, self.start, findings, stages.step, in_a_turn=self.purpose == "turn"
         )
         return replace(report, disclosures=(*report.disclosures, *told)), fixed
+
+    def _tell_of_bounds(self) -> None:
+        """What the kernels could do with less without a judged call's showing it."""
+        context, findings = self.context, self.findings
+        if context.device.kind != "virtual" or not len(findings.kept_calls):
+            return
+        with self.stages.step("bounds"), self.start() as process:
+            make_ready(context, process)
+            BoundsNotShown(process, findings, _BOUNDS_S[self.purpose]).of(findings.kept_calls)
 
     @property
     def _last(self) -> bool:
@@ -191,7 +207,8 @@ class Examination:
             findings.disclose("reference_choices_not_tried", of_reference)
         for disclosure in findings.shown.disclosures():
             findings.disclose(disclosure.code, disclosure.message)
-        for disclosure in findings.compiled_code.disclosures():
+        smaller = any(source.shrunk is not None for source in context.sources)
+        for disclosure in findings.compiled_code.disclosures(smaller=smaller):
             findings.disclose(disclosure.code, disclosure.message)
 
     def _run(self, drawn: Rounds, verifier: Verifier) -> None:

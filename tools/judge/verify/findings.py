@@ -17,6 +17,7 @@ from kernelagent.tools.judge.verify.beyond.reference_choices import ReferenceCho
 from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
 from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory
 from kernelagent.tools.judge.verify.diagnosis.gradients import verified_gradients
+from kernelagent.tools.judge.verify.kept_calls import KeptCalls
 from kernelagent.tools.judge.verify.process.answers import OnTheHost
 from kernelagent.tools.judge.verify.same import same_bits_of
 from kernelagent.tools.judge.verify.specialised import Specialised
@@ -58,6 +59,8 @@ class Findings:
     reference_choices: ReferenceChoices = field(default_factory=ReferenceChoices)
     shown: Shown = field(default_factory=lambda: Shown.of(None, most_seconds=0.0))
     """Of the reference, by the calls."""
+    kept_calls: KeptCalls = field(default_factory=KeptCalls)
+    """Of the judged ones, to be made again."""
     compiled_code: CompiledCode = field(default_factory=CompiledCode)
     called: set[str] = field(default_factory=set)
     """Input sets that have been called with."""

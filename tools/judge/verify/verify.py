@@ -297,6 +297,8 @@ class Verifier(CheckedCall):
         with on_the_judges_inputs(trial):
             answer = self._call_rounded(rounding, trial, weights, asked, special=special)
         self._say_what_was_seen(answer)
+        if self.device == "virtual":
+            self.findings.kept_calls.add(trial, weights)
         if answer.host_work is not None and trial.step is None:
             known = self.findings.host_work.get(trial.input_set, answer.host_work)
             self.findings.host_work[trial.input_set] = known.least(answer.host_work)

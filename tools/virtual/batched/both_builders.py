@@ -13,6 +13,7 @@ from kernelagent.tools.virtual.compiled.thread_layouts import Layouts
 from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 from kernelagent.tools.virtual.interpreter.memory import StoreMode
 from kernelagent.tools.virtual.kernel_text.choices import Choices
+from kernelagent.tools.virtual.kernel_text.omissions import Omitting
 from kernelagent.tools.virtual.provenance.never_written import Watch
 
 
@@ -67,6 +68,11 @@ class BothBuilders:
         """Where the next launches' conditions are noted; None: nowhere."""
         for builder in (self.reference.builder, self.language.builder):
             builder.choices = choices
+
+    def omit(self, omitting: Omitting | None) -> None:
+        """Which part the next launches run without, and where those that they have are noted."""
+        for builder in (self.reference.builder, self.language.builder):
+            builder.omitting = omitting
 
     def compiled_with(self, *, debug: bool, overflow: bool, warps: int) -> None:
         """Whether the next launches' `tl.device_assert` are compiled in, with them those against overflow; and their warps."""

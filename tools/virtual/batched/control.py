@@ -33,9 +33,9 @@ class Control(Logic):
         """For an `if`: who takes it."""
         return Decision(self, test)
 
-    def loop(self, kind: Any, *arguments: Any, **options: Any) -> Loop:
-        """For a `for` over a range."""
-        return Loop(self, kind, arguments, options)
+    def loop(self, line: int, text: str, kind: Any, *arguments: Any, **options: Any) -> Loop:
+        """For a `for` over a range; `line`, `text`: of the loop, 0 in Triton's own functions."""
+        return Loop(self, (line, text), kind, arguments, options)
 
     def loop_while(self) -> WhileLoop:
         """For a `while`."""
@@ -192,20 +192,25 @@ class _Rests:
 class Loop(_Rests):
     """A `for`; where bounds differ, it goes on until the last program is through."""
 
-    def __init__(self, control: Control, kind: Any, arguments: Any, options: Any) -> None:
+    def __init__(
+        self, control: Control, place: tuple[int, str], kind: Any, arguments: Any, options: Any
+    ) -> None:
         super().__init__(control)
+        self._place = place
         self._kind, self._arguments, self._options = kind, arguments, options
 
     def __iter__(self) -> Iterator[Any]:
         if not is_counted(self._kind):
-            yield from self._kind(*self._arguments, **self._options)
+            indices = self._kind(*self._arguments, **self._options)
+            yield from self._control.rounds(*self._place, indices)
             return
         parts, dtype = bounds_of(self._control.semantic, *self._arguments, **self._options)
         held = self._control.bounds_held(self._arguments, self._options)
         self._control.builder.goes_round_by(*held)
         start, stop, step = (np.asarray(item, dtype=np.int64) for item in parts)
         if max(item.size for item in (start, stop, step)) == 1:
-            for value in range(int(start[0]), int(stop[0]), int(step[0])):
+            indices = range(int(start[0]), int(stop[0]), int(step[0]))
+            for value in self._control.rounds(*self._place, indices):
                 self._control.builder.step("round")
                 yield self._index(np.array([value]), dtype)
             return
@@ -213,6 +218,7 @@ class Loop(_Rests):
         everybody = self._control.active
         count = np.where(step > 0, -(-(stop - start) // step), -(-(start - stop) // -step))
         count = np.maximum(np.broadcast_to(count, everybody.shape), 0)
+        count = self._control.counts_of_rounds(*self._place, count)
         mine = count[everybody]
         for number in range(int(mine.max(initial=0))):
             goes_on = everybody & (count > number)

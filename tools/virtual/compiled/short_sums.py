@@ -1,4 +1,4 @@
-"""Whether a kernel adds up in 16 bits, by Triton's IR: torch adds 16-bit numbers up in fp32.
+"""Whether a kernel adds up in 16 bits or fewer, by Triton's IR: torch adds up in fp32, and whole numbers in 64 bits.
 
 A budget for rounding that is wide enough for a result in 16 bits has room for such sums while they are short: what
 the kernel keeps them in says more than the error of the calls that were judged.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from functools import cache
 
-_SHORT = re.compile(r"(?:x|<|\b)(bf16|f16)\b")
+_SHORT = re.compile(r"(?:x|<|\b)(bf16|f16|i16|i8)\b")
 _PRODUCT = re.compile(r"tt\.dot\b.*->\s*tensor<[\dx]+x(bf16|f16)>")
 _REDUCED = re.compile(r"\"tt\.reduce\"|tt\.reduce\b")
-_SUM = re.compile(r"arith\.addf\b.*:\s*(bf16|f16)\b")
+_SUM = re.compile(r"arith\.add[fi]\b.*:\s*(bf16|f16|i16|i8)\b")
 _YIELD = re.compile(r"scf\.yield\s+(.*?)\s*:\s*(.*?)(?:\s+loc\(.*)?$")
 _RETURN = re.compile(r"tt\.reduce\.return")
-_NAMES = {"bf16": "bfloat16", "f16": "float16"}
-_ADDED = ("arith.addf", "arith.truncf", "math.fma", "arith.subf", "arith.mulf")
+_NAMES = {"bf16": "bfloat16", "f16": "float16", "i16": "int16", "i8": "int8"}
+_ADDED = ("arith.addf", "arith.addi", "arith.truncf", "math.fma", "arith.subf", "arith.mulf")
 
 
 @cache

@@ -46,6 +46,7 @@ from kernelagent.tools.virtual.executor.requests import Forged
 from kernelagent.tools.virtual.executor.source import KernelSource, OtherText, UnknownKernel
 from kernelagent.tools.virtual.executor.vocabulary import Refused
 from kernelagent.tools.virtual.interpreter.interleaving import Order
+from kernelagent.tools.virtual.kernel_text.omissions import Omission, Omitting
 from kernelagent.tools.virtual.provenance.altering import Altering
 from kernelagent.tools.virtual.provenance.marking import Marks
 from kernelagent.tools.virtual.provenance.replay import Replay
@@ -135,6 +136,14 @@ class Executor:
                 self._launcher.errs = secrets.randbits(32) if request["errs"] else None
             case "lanes":
                 self._launcher.numbers_in_lanes = bool(request["numbers"])
+            case "omit":
+                omitted = request["omitted"]
+                parts = [Omission(*part) for part in omitted or ()]
+                self._launcher.omitting = None if omitted is None else Omitting(parts)
+            case "met":
+                omitting = self._launcher.omitting
+                met = [] if omitting is None else [list(part) for part in omitting.met]
+                return {"kind": "met", "parts": met}, ()
             case "observe":
                 self._launcher.watch_bounds = bool(request["bounds"])
                 self._launcher.watch_races = bool(request["races"])

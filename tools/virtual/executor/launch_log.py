@@ -10,6 +10,7 @@ from triton.backends.compiler import GPUTarget
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.virtual.batched.job import HowRun
 from kernelagent.tools.virtual.compiled.compiling import Compiled
+from kernelagent.tools.virtual.compiled.float_places import places_by_floats
 from kernelagent.tools.virtual.compiled.short_sums import sums_in_16_bits
 from kernelagent.tools.virtual.device.binding import Kernel
 from kernelagent.tools.virtual.device.codec import encode
@@ -126,6 +127,8 @@ class LaunchLog:
             row["addresses_as_numbers"] = True
         if (short := sums_in_16_bits(compiled.ttir)) is not None:
             row["short_sums"] = short
+        if (line := places_by_floats(compiled.ttir)) is not None:
+            row["float_places"] = line
         if self.compared is not None:
             row |= self._of_compared(row["handle"])
         if logged.traffic is not None:

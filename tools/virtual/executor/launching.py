@@ -38,6 +38,7 @@ from kernelagent.tools.virtual.interpreter.interleaving import AllWait, Order
 from kernelagent.tools.virtual.interpreter.interpreter import Program
 from kernelagent.tools.virtual.interpreter.memory import StoreMode
 from kernelagent.tools.virtual.kernel_text.choices import Choices
+from kernelagent.tools.virtual.kernel_text.omissions import Omitting
 from kernelagent.tools.virtual.provenance.altering import Altering
 from kernelagent.tools.virtual.provenance.never_written import NeverWritten
 from kernelagent.tools.virtual.provenance.replay import Replay
@@ -100,6 +101,8 @@ class Launcher(LaunchLog):
         self.errs: int | None = None
         """The key of errors in what a GPU approximates; None: there are none."""
         self._errs_in_counting = secrets.randbits(32)
+        self.omitting: Omitting | None = None
+        """Not None: launches run without a part of theirs, or note which they have."""
         self.replay: Replay | None = None
         """Where the forward is done once more, on values that the candidate does not hold."""
         self.places = random.Random(0)
@@ -266,6 +269,7 @@ class Launcher(LaunchLog):
         self.interpreter.multiply(values=brief is None)
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)
+        self.interpreter.omit(self.omitting)
         logged.fresh = self._never_written.watch(self._fresh(storages)) if watched else None
         self.interpreter.watch_fresh(logged.fresh)
         # Exchanged or poisoned values need not be what a kernel asserts.

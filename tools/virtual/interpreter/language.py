@@ -115,6 +115,7 @@ class Language:
         tree = kernel.parse()
         file, line = triton_versions.place_of(kernel)
         own = not kernel.fn.__module__.startswith(_OF_TRITON)
+        shown = loops.as_written(tree) if own else {}
         if own:
             self._note_conditions(kernel, tree.body[0], line, constants)
         tree = stock.ASTTransformer().visit(tree)
@@ -122,7 +123,7 @@ class Language:
         definition.decorator_list = []
         _strip_signature(definition)
         body = ast.Module(definition.body, [])
-        loops.LogicRewriter(line if own else None).generic_visit(body)
+        loops.LogicRewriter(line if own else None, shown).generic_visit(body)
         definition.body = body.body
         self.rewrite_control(definition)
         ast.fix_missing_locations(tree)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,13 @@ from kernelagent.tools.virtual.kernel_text import joined
 from kernelagent.tools.virtual.kernel_text.choices import Choice
 from kernelagent.tools.virtual.kernel_text.effects import Effects
 from kernelagent.tools.virtual.kernel_text.lines import NAME, frame_now
+from kernelagent.tools.virtual.kernel_text.omissions import Omits
 
 """What rewritten kernels call these by."""
 
 
+Position = tuple[int, int]
+"""Line and column in a kernel's text."""
 _AS_THEY_ARE = (bool, int, float, str, type(None), tl.dtype, JITFunction)
 """Kinds of constants that no `tl.constexpr` is around."""
 
@@ -105,7 +109,7 @@ def _is_none(value: Any) -> bool:
     return isinstance(value, tl.constexpr) and value.value is None
 
 
-class Logic(Effects):
+class Logic(Effects, Omits):
     """What rewritten kernels ask, program by program."""
 
     unset = UNSET
@@ -114,16 +118,22 @@ class Logic(Effects):
     def __init__(self, semantic: Any) -> None:
         self.semantic = semantic
 
-    def each(self, kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
-        """The indices of a `for` over a range, as tensors unless they are compile-time numbers."""
+    def each(
+        self, line: int, text: str, kind: Any, *arguments: Any, **options: Any
+    ) -> Iterator[Any]:
+        """The indices of a `for` over a range, as tensors unless they are compile-time numbers.
+
+        `line`, `text`: of the loop; 0 in Triton's own functions.
+        """
         if not is_counted(kind):
-            yield from kind(*arguments, **options)
+            yield from self.rounds(line, text, kind(*arguments, **options))
             return
         parts, dtype = bounds_of(self.semantic, *arguments, **options)
         self.semantic.builder.goes_round_by(*self.bounds_held(arguments, options))
         width = stock._get_np_dtype(dtype)
         number = self.semantic.builder.decides or _first
-        for value in builtins.range(*(int(number(item)) for item in parts)):
+        indices = builtins.range(*(int(number(item)) for item in parts))
+        for value in self.rounds(line, text, indices):
             self.semantic.builder.step("round")
             yield tl.tensor(stock.TensorHandle(np.array([value], dtype=width), dtype), dtype)
 
@@ -245,10 +255,25 @@ class Logic(Effects):
         return result
 
 
-class LogicRewriter(ast.NodeTransformer):
-    """Puts calls of `Logic` into a kernel's text; `line`: of the `def` in its file, None for Triton's own functions."""
+def as_written(tree: ast.AST) -> dict[Position, str]:
+    """What each loop of a text goes over, before anything is put into it."""
+    return {
+        (node.lineno, node.col_offset): written(node.iter)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.For)
+    }
 
-    def __init__(self, line: int | None = None) -> None:
+
+class LogicRewriter(ast.NodeTransformer):
+    """Puts calls of `Logic` into a kernel's text; `line`: of the `def` in its file, None for Triton's own functions.
+
+    `shown`: what its loops go over, as it was written.
+    """
+
+    def __init__(
+        self, line: int | None = None, shown: Mapping[Position, str] = MappingProxyType({})
+    ) -> None:
+        self._shown = shown
         self._before = None if line is None else line - 1
         self._constants: set[str] = set()
         """Names whose next assignment binds a number as it is: they were declared `tl.constexpr`."""
@@ -275,7 +300,10 @@ class LogicRewriter(ast.NodeTransformer):
         if not isinstance(node.iter, ast.Call):
             return node
         kind = node.iter.func
-        node.iter = call("each", [kind, *node.iter.args], node.iter.keywords)
+        line = 0 if self._before is None else node.lineno + self._before
+        text = self._shown.get((node.lineno, node.col_offset), "")
+        place: list[ast.expr] = [ast.Constant(line), ast.Constant(text)]
+        node.iter = call("each", [*place, kind, *node.iter.args], node.iter.keywords)
         nothing = ast.Attribute(ast.Name(NAME, ast.Load()), "unset", ast.Load())
         forget = ast.Assign([copy.deepcopy(node.target)], nothing)
         after = ast.If(call("counts", [copy.deepcopy(kind)]), [forget], [])

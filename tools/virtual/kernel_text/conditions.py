@@ -28,6 +28,7 @@ from kernelagent.tools.virtual.kernel_text.loaded import (
     name_of,
     names_with_data,
 )
+from kernelagent.tools.virtual.kernel_text.omissions import COMPARED
 
 _ASSERTED = frozenset({"device_assert", "static_assert", "assume"})
 _KEEP_THEIR_SIZE = frozenset(
@@ -131,7 +132,15 @@ class _Marker(ast.NodeTransformer):
             self._within = within
 
     def _called(self, node: ast.Call) -> ast.AST:
-        if name_of(node.func) != "where":
+        name = name_of(node.func)
+        if name == "arange":
+            place = (
+                ast.Constant(node.lineno + self._first_line - 1),
+                ast.Constant(self._shown(node)),
+            )
+            self.generic_visit(node)
+            return ast.copy_location(call("lanes", [*place, node]), node)
+        if name != "where":
             self._take_in(node)
             self._masked(node)
             return self.generic_visit(node)
@@ -231,9 +240,22 @@ class _Marker(ast.NodeTransformer):
         if within and isinstance(node, ast.Compare) and self._bounds_places(node):
             by_data = False
         report = None if joins and within else self._reported("chosen", node, by_data=by_data)
+        shown = self._shown(node)
         self.generic_visit(node)
+        if isinstance(node, ast.Compare) and not has_data(node, self._loaded):
+            self._border(node, shown)
         self._within = within
         return report or node
+
+    def _border(self, node: ast.Compare, shown: str) -> None:
+        """Have a comparison of places and sizes, of one bound, hold in fewer places where that is asked."""
+        (compared, *others) = (type(op).__name__ for op in node.ops)
+        if others or compared not in COMPARED:
+            return
+        line = node.lineno + self._first_line - 1
+        place = [ast.Constant(part) for part in (line, shown, compared)]
+        bound = node.comparators[0]
+        node.comparators = [ast.copy_location(call("border", [*place, bound]), bound)]
 
     def _bounds_places(self, node: ast.Compare) -> bool:
         """Whether it holds places against sizes that lie in memory, as `tile >= first and tile < first + tiles` does.

@@ -43,6 +43,7 @@ from kernelagent.tools.virtual.executor.launch import Unsupported
 from kernelagent.tools.virtual.interpreter.hints import Hints
 from kernelagent.tools.virtual.kernel_text.choices import Choice, Choices
 from kernelagent.tools.virtual.kernel_text.joined import following_joins
+from kernelagent.tools.virtual.kernel_text.omissions import Omitting
 from kernelagent.tools.virtual.operations.between_lanes import RearrangingBuilder
 
 _ir = stock._ir
@@ -103,6 +104,8 @@ class RepairedBuilder(RearrangingBuilder):
         """Whether products have their values; otherwise they are counted only, and what they are added to stays as it is."""
         self.choices: Choices | None = None
         """Where conditions are noted; None: nowhere."""
+        self.omitting: Omitting | None = None
+        """What is known of parts that the next launches can be run without; None: they have all of theirs."""
         self.decides: Callable[[Array], Any] | None = None
         """In a function of single numbers that is given many: the one by which it decides; None: elsewhere."""
         self._divisions = Divisions()

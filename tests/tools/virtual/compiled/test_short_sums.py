@@ -48,10 +48,20 @@ def fetches(x_ptr, out_ptr, n, SHORT: tl.constexpr):
     tl.store(out_ptr + at, (total + ahead).to(tl.float16))
 
 
+@triton.jit
+def ranks(x_ptr, out_ptr, n, SHORT: tl.constexpr):
+    at = tl.arange(0, 64)
+    total = tl.zeros((64,), tl.int16 if SHORT else tl.int32)
+    for start in range(0, n, 64):
+        total += (tl.load(x_ptr + start + at, mask=start + at < n, other=0.0) > 0).to(total.dtype)
+    tl.store(out_ptr + at, total.to(tl.float16))
+
+
 WORDS = {
     rows: "rows in float16",
     products: "the products of tiles in float16",
     loops: "round after round of a loop in float16",
+    ranks: "round after round of a loop in int16",
 }
 
 

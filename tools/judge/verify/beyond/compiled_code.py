@@ -21,6 +21,7 @@ class CompiledCode:
         self._not_compared: dict[str, str] = {}
         self._rounds: dict[str, str] = {}
         self._short_sums: dict[str, str] = {}
+        self._float_places: dict[str, str] = {}
 
     def note(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Rows of the executor's log."""
@@ -32,11 +33,13 @@ class CompiledCode:
                 self._not_compared.setdefault(name, str(why))
             if short := row.get("short_sums"):
                 self._short_sums.setdefault(name, str(short))
+            if (line := row.get("float_places")) is not None:
+                self._float_places.setdefault(name, str(line))
             if told := row.get("rounds_otherwise"):
                 self._rounds.setdefault(name, str(told))
 
-    def disclosures(self) -> Iterator[Disclosure]:
-        """What to tell of them."""
+    def disclosures(self, *, smaller: bool) -> Iterator[Disclosure]:
+        """What to tell of them; `smaller`: the user's own sizes were not executed."""
         left = {k: why for k, why in self._not_compared.items() if k not in self._compared}
         if left:
             shown = ", ".join(f"`{name}` ({why})" for name, why in list(left.items())[:_SHOWN])
@@ -50,8 +53,19 @@ class CompiledCode:
             shown = "; ".join(f"`{n}` adds up {what}" for n, what in self._short_sums.items())
             yield Disclosure(
                 "sums_in_16_bits",
-                f"{shown}, where torch adds up in float32: sums longer than those that were judged, and of like signs, lose "
-                f"digits, and beyond 65504 float16 has none",
+                f"{shown}, where torch adds up in float32, and whole numbers in int64: sums longer than those that were "
+                f"judged, and of like signs, lose digits, and beyond 65504 float16 has none, beyond 32767 int16",
+            )
+        if self._float_places and smaller:
+            shown = ", ".join(
+                f"`{n}`{f' (line {line})' if line else ''}"
+                for n, line in self._float_places.items()
+            )
+            yield Disclosure(
+                "places_by_floats",
+                f"{shown} computes places in memory by floating point numbers: float32 has not every whole number beyond "
+                f"16,777,216, and a quotient may come out one too small, so that some places may be wrong at your sizes "
+                f"which are right at those that were executed",
             )
         if self._rounds:
             yield Disclosure("compiled_rounds", "; ".join(list(self._rounds.values())[:_SHOWN]))

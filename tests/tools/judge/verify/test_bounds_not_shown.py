@@ -1,0 +1,105 @@
+"""What no judged call shows of a candidate's bounds: asked of a process that answers by what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.verify.beyond.bounds_not_shown import BoundsNotShown
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.kept_calls import KeptCall
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.virtual.kernel_text.omissions import BOUND, ROUND, Omission
+
+LATE, NEVER, ONCE = (
+    Omission(ROUND, 4, "range(9)"),
+    Omission(ROUND, 5, "range(26)"),
+    Omission(BOUND, 6, "at < n"),
+)
+Answers = Callable[[int, frozenset[Omission]], float]
+
+
+@dataclass
+class Asked:
+    """Answers the call of number `n` by a number that depends on what is left out."""
+
+    answers: Answers
+    met: tuple[Omission, ...]
+    omitted: frozenset[Omission] = frozenset()
+    calls: list[frozenset[Omission]] = field(default_factory=list)
+
+    def hold(self, weights: Mapping[str, torch.Tensor]) -> None: ...
+
+    def still_holds(self, weights: Mapping[str, torch.Tensor]) -> None: ...
+
+    def take_launches(self) -> list[dict[str, Any]]:
+        return []
+
+    def command_executor(self, command: Mapping[str, Any]) -> Any:
+        if command["kind"] == "omit":
+            self.omitted = frozenset(Omission(*part) for part in command["omitted"] or ())
+        return SimpleNamespace(header={"parts": [list(part) for part in self.met]})
+
+    def call(self, arguments: int, step: None) -> Any:
+        self.calls.append(self.omitted)
+        value = torch.tensor([self.answers(arguments, self.omitted)])
+        return SimpleNamespace(output=value, changed_arguments=None)
+
+
+def calls(count: int) -> Any:
+    expected = SimpleNamespace(state64={})
+    trials = [SimpleNamespace(arguments=n, step=None, expected=expected) for n in range(count)]
+    return [KeptCall(trial, {}) for trial in trials]  # type: ignore[arg-type]
+
+
+def told(asked: Asked, count: int, seconds: float = 60.0) -> dict[str, str]:
+    findings = Findings()
+    BoundsNotShown(asked, findings, seconds).of(calls(count))  # type: ignore[arg-type]
+    return {code: each.message for code, each in findings.disclosures.items()}
+
+
+def answered(call: int, omitted: frozenset[Omission]) -> float:
+    """The bound shows in every call, one of the loops in the seventh alone, the other in none."""
+    return 1.0 + (ONCE in omitted) + (LATE in omitted and call == 6)
+
+
+def test_what_no_call_shows_is_told_and_what_one_shows_is_not() -> None:
+    asked = Asked(answered, (LATE, NEVER, ONCE))
+    (message,) = told(asked, 10).values()
+    assert "all of the 10 judged calls" in message
+    assert "line 5 `range(26)` one round fewer" in message
+    assert "range(9)" not in message
+    assert "at < n" not in message
+
+
+def test_what_is_left_is_left_out_together_and_shown_parts_no_more() -> None:
+    asked = Asked(answered, (LATE, NEVER, ONCE))
+    told(asked, 6)
+    assert len(asked.calls) == 4 + 5 * 2
+    assert asked.calls[-1] == {LATE, NEVER}
+
+
+def test_a_call_that_fails_without_a_part_shows_it() -> None:
+    def answers(call: int, omitted: frozenset[Omission]) -> float:
+        if omitted:
+            raise Rejected("runtime_error", "an index is out of range")
+        return 1.0
+
+    assert told(Asked(answers, (NEVER,)), 10) == {}
+
+
+def test_a_process_that_has_ended_shows_nothing_and_that_is_told() -> None:
+    def answers(call: int, omitted: frozenset[Omission]) -> float:
+        if omitted:
+            raise Rejected("timeout", "it does not end")
+        return 1.0
+
+    assert list(told(Asked(answers, (NEVER,)), 10)) == ["beyond_not_tried"]
+
+
+def test_few_calls_for_lack_of_time_tell_nothing_but_that() -> None:
+    assert list(told(Asked(answered, (NEVER,)), 10, seconds=0.0)) == ["beyond_not_tried"]

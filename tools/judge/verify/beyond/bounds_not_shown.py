@@ -1,0 +1,130 @@
+"""Which bounds in a candidate's kernels could be tighter without a judged call's showing it.
+
+Mutation testing, of the candidate by the calls that accepted it: a loop that has too few rounds for rare inputs, or a window that
+reaches too little far back, answers rightly wherever its last round or its farthest lane does not matter. So does an honest one that
+is long enough: nobody is refused, and a reader of the verdict is told where to look. What is left out at a time stands in
+`kernelagent.tools.virtual.kernel_text.omissions`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelagent.tools.judge.problem.wrong_steps.noticed import differs
+from kernelagent.tools.judge.verify.checked_call import OF_THE_PROCESS
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.kept_calls import KeptCall, KeptCalls
+from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.virtual.kernel_text.omissions import BOUND, FIRST, ROUND, UPPER, Omission
+
+_WORDS = {
+    ROUND: "one round fewer",
+    BOUND: "tighter by one",
+    FIRST: "without its first number",
+    UPPER: "with its lower half alone",
+}
+_SHOWN = 4
+_ENOUGH_CALLS = 6
+"""In fewer, where there was no time for all, nothing is said."""
+
+
+class _Late(Exception):
+    """There is no time for more."""
+
+
+@dataclass
+class BoundsNotShown:
+    """What a candidate's process is asked, call after call; it is used for nothing else afterwards."""
+
+    process: CandidateProcess
+    findings: Findings
+    seconds: float
+    _left: dict[Omission, int] = field(default_factory=dict)
+    """Those that no call has shown so far, and in how many calls they were left out."""
+    _shown: set[Omission] = field(default_factory=set)
+    _ends: float = 0.0
+
+    def of(self, calls: KeptCalls) -> None:
+        """Adds what there is to tell of them to `findings`; nothing where every part showed."""
+        self._ends = time.monotonic() + self.seconds
+        self.process.command_executor(
+            {"kind": "observe", "bounds": True, "races": False, "traffic": False}
+        )
+        complete = True
+        try:
+            for call in calls:
+                self._look_at(call)
+        except _Late:
+            complete = False
+        told = {n: c for n, c in self._left.items() if c and (complete or c >= _ENOUGH_CALLS)}
+        if told:
+            self.findings.disclose("bounds_not_shown", _sentence(list(told), max(told.values())))
+        nothing_known = not self._left and not self._shown
+        if not complete and (nothing_known or len(told) < len(self._left)):
+            self.findings.note_untried("kernels_with_tighter_bounds")
+
+    def _look_at(self, call: KeptCall) -> None:
+        usual, met = self._answer(call, ())
+        if usual is None:
+            # Judged before it was right: in this process, after other calls, it has no answer that tells anything.
+            return
+        known = [part for part in met if part in self._left]
+        fresh = [part for part in met if part not in self._shown and part not in self._left]
+        self._left |= dict.fromkeys(fresh, 0)
+        if known and self._is_shown(call, usual, known):
+            fresh += known
+            known = []
+        for part in known:
+            self._left[part] += 1
+        for part in fresh:
+            if self._is_shown(call, usual, [part]):
+                del self._left[part]
+                self._shown.add(part)
+            else:
+                self._left[part] += 1
+
+    def _is_shown(self, call: KeptCall, usual: Any, parts: Sequence[Omission]) -> bool:
+        """Whether the call is answered otherwise without all of these."""
+        other, _ = self._answer(call, parts)
+        return other is None or differs(usual, other)
+
+    def _answer(
+        self, call: KeptCall, omitted: Sequence[Omission]
+    ) -> tuple[Any, Sequence[Omission]]:
+        """All that the call leaves behind, None where it fails; and what its launches could be run without."""
+        if time.monotonic() > self._ends:
+            raise _Late
+        process, trial = self.process, call.trial
+        process.hold(call.weights)
+        process.command_executor({"kind": "omit", "omitted": [list(part) for part in omitted]})
+        try:
+            answer = process.call(trial.arguments, step=trial.step)
+            rows = process.take_launches()
+            met = process.command_executor({"kind": "met"}).header["parts"]
+            state = process.state() if trial.expected.state64 else None
+            if not (trial.expected.state64 or trial.step):
+                process.still_holds(call.weights)
+        except Rejected as refused:
+            if not omitted or refused.reason.code in OF_THE_PROCESS:
+                # It answers nothing more.
+                raise _Late from refused
+            return None, ()
+        process.command_executor({"kind": "omit", "omitted": None})
+        if any(row.get("fault") for row in rows):
+            return None, ()
+        left = answer.output, answer.changed_arguments, state
+        return left, [Omission(str(kind), int(line), str(text)) for kind, line, text in met]
+
+
+def _sentence(parts: Sequence[Omission], calls: int) -> str:
+    by_place = sorted(parts, key=lambda part: (part.kind != ROUND, part.line))
+    told = [f"line {part.line} `{part.text}` {_WORDS[part.kind]}" for part in by_place]
+    more = [f"{len(told) - _SHOWN} more likewise"] if len(told) > _SHOWN else []
+    return (
+        f"these kernels would answer all of the {calls} judged calls that were looked at alike with less, so that "
+        f"no call shows whether there is enough: {'; '.join([*told[:_SHOWN], *more])}"
+    )

@@ -1,0 +1,112 @@
+"""Parts of a kernel that a launch can be run without: a loop's last round, the border of a bound, lanes of a range.
+
+Mutation testing, of the candidate: where a call's answer stays as it is, the call does not show whether the loop is long enough,
+the bound wide enough, or the window large enough. Nothing of it is compiled: the text runs in the interpreter as it would
+with the smaller number.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+import triton.language as tl
+
+from kernelagent.tools.virtual.arithmetic.elementwise import make
+from kernelagent.tools.virtual.arithmetic.numerics import Array
+
+_FEWEST_ROUNDS = 2
+_FEWEST_LANES = 4
+_NARROWER = {"Lt": -1, "LtE": -1, "Gt": 1, "GtE": 1}
+"""What is added to the right side of a comparison so that it holds in fewer places."""
+COMPARED = frozenset(_NARROWER)
+
+ROUND, BOUND, FIRST, UPPER = "last round", "bound", "first lane", "upper half"
+
+
+class Omission(NamedTuple):
+    """What one place in the text can be run without, as the executor's log has it."""
+
+    kind: str
+    line: int
+    text: str
+
+
+class Omitting:
+    """Which parts the launches of a call have, and those that they run without."""
+
+    def __init__(self, omitted: Collection[Omission] = ()) -> None:
+        self._omitted = frozenset(omitted)
+        self.met: dict[Omission, None] = {}
+        """Those that a launch came to."""
+
+    def omits(self, kind: str, line: int, text: str) -> bool:
+        """Whether this part is left out; it is noted as met."""
+        part = Omission(kind, line, text)
+        self.met[part] = None
+        return part in self._omitted
+
+
+class Omits:
+    """Mixed into what rewritten kernels ask."""
+
+    semantic: Any
+
+    @property
+    def _omitting(self) -> Omitting | None:
+        omitting: Omitting | None = self.semantic.builder.omitting
+        return omitting
+
+    def rounds(self, line: int, text: str, indices: Any) -> Any:
+        """The indices of a loop, whose last one may be left out; anything that is no `range` as it is."""
+        omitting = self._omitting
+        if omitting is None or not line or not isinstance(indices, builtins.range):
+            return indices
+        if len(indices) < _FEWEST_ROUNDS or not omitting.omits(ROUND, line, text):
+            return indices
+        return indices[:-1]
+
+    def counts_of_rounds(self, line: int, text: str, counts: Array) -> Array:
+        """The same of how many rounds each program goes."""
+        omitting = self._omitting
+        if omitting is None or not line or int(counts.max(initial=0)) < _FEWEST_ROUNDS:
+            return counts
+        if not omitting.omits(ROUND, line, text):
+            return counts
+        return np.where(counts >= _FEWEST_ROUNDS, counts - 1, counts)
+
+    def border(self, line: int, text: str, compared: str, value: Any) -> Any:
+        """The right side of a comparison of whole numbers, by one nearer where its border is left out."""
+        omitting = self._omitting
+        if omitting is None or not _is_whole(value) or not omitting.omits(BOUND, line, text):
+            return value
+        return value + _NARROWER[compared]
+
+    def lanes(self, line: int, text: str, value: Any) -> Any:
+        """`tl.arange`, in which some numbers may be replaced by their neighbour's."""
+        omitting = self._omitting
+        if omitting is None or not isinstance(value, tl.tensor):
+            return value
+        data = value.handle.data
+        count = data.shape[-1]
+        if count < _FEWEST_LANES:
+            return value
+        first, upper = (omitting.omits(kind, line, text) for kind in (FIRST, UPPER))
+        if not (first or upper):
+            return value
+        changed = data.copy()
+        half = count // 2
+        if first:
+            changed[..., 0] = data[..., 1]
+        if upper:
+            changed[..., half:] = data[..., half - 1 : half]
+        return tl.tensor(make(changed, value.handle.dtype), value.type)
+
+
+def _is_whole(value: Any) -> bool:
+    plain = value.value if isinstance(value, tl.constexpr) else value
+    if isinstance(plain, tl.tensor):
+        return bool(plain.dtype.is_int() and not plain.dtype.is_bool())
+    return isinstance(plain, int) and not isinstance(plain, bool)
