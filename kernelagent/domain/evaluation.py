@@ -167,6 +167,8 @@ class KernelFacts:
     """What spills add to `estimate_us`, by the same estimate; None here and below where there is none."""
     stages_us: float | None = None
     """What too few stages add to it: loads that products wait for."""
+    rows_aligned: bool | None = None
+    """Whether the rows of any tensor of several rows among its arguments begin at multiples of 16 bytes; None: not known."""
     product_types: tuple[str, ...] = ()
     """Operand types of its products as counted, for example `fp32`, `bf16` or `tf32x3`."""
 

@@ -122,4 +122,7 @@ class TurnFinisher:
 
     def _feedback(self, evaluation: Evaluation, turn: Turn) -> str:
         again = readded_lines(self.state.history, turn)
-        return feedback_for(evaluation) + (f"\n{again}" if again is not None else "")
+        parent = turn.request.parent
+        before = None if parent is None else self.state.history.turn(parent).evaluation
+        words = feedback_for(evaluation, before)
+        return words + (f"\n{again}" if again is not None else "")

@@ -34,10 +34,10 @@ _AGAIN = 1.15
 _DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch")
 
 
-def feedback_for(evaluation: Evaluation) -> str:
+def feedback_for(evaluation: Evaluation, before: Evaluation | None = None) -> str:
     """The verdict's first sentence, then evidence, the largest cost first, then what it suggests.
 
-    Never a seed, never the expected tensor.
+    Never a seed, never the expected tensor. `before`: of the version that was changed: notes that it had as well come last.
     """
     lines = _verdict(evaluation)
     if evaluation.reason is not None:
@@ -45,7 +45,9 @@ def feedback_for(evaluation: Evaluation) -> str:
     lines += [_kernel(kernel, evaluation.device) for kernel in by_cost(evaluation)[:_KERNELS]]
     if evaluation.accepted:
         lines += [f"Hint: {hint}" for hint in hints_for(evaluation)[:_HINTS]]
-    lines += [f"Note: {d.message}" for d in evaluation.disclosures[:_NOTES]]
+    known = {d.code for d in before.disclosures} if before is not None else frozenset[str]()
+    notes = sorted(evaluation.disclosures, key=lambda note: note.code in known)
+    lines += [f"Note: {d.message}" for d in notes[:_NOTES]]
     return "\n".join(lines[:_LINES])
 
 

@@ -221,6 +221,9 @@ def _narrow(kernel: KernelFacts) -> str | None:
     widths = {int(width): count for width, count in kernel.load_widths.items()}
     if kernel.bound not in _MEMORY or not widths or max(widths) > _NARROW_BITS:
         return None
+    if kernel.rows_aligned is False:
+        # Its rows begin anywhere: no load along them can be that wide.
+        return None
     return (
         f"its widest loads are {max(widths)} bits; addresses that are contiguous and aligned along "
         f"the fastest dimension allow {_WIDE_BITS}-bit loads"

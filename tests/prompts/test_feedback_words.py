@@ -13,6 +13,7 @@ import pytest
 
 from kernelagent.domain.evaluation import (
     DeviceFacts,
+    Disclosure,
     Estimate,
     Evaluation,
     KernelFacts,
@@ -108,6 +109,16 @@ def test_programs_and_their_waves_stand_beside_what_they_read() -> None:
         "140 programs in 0.13 waves, the last on 8 of 132 multiprocessors; reads 3.1× the fewest"
         in words
     )
+
+
+def test_notes_that_the_version_before_had_as_well_come_last() -> None:
+    known = tuple(Disclosure(f"known_{n}", f"known {n}") for n in range(4))
+    new = Disclosure("new", "this is new")
+    before, now = Evaluation("accepted", DEVICE), Evaluation("accepted", DEVICE)
+    before, now = replace(before, disclosures=known), replace(now, disclosures=(*known, new))
+    notes = [line for line in feedback_for(now, before).splitlines() if line.startswith("Note")]
+    assert notes == ["Note: this is new", "Note: known 0", "Note: known 1", "Note: known 2"]
+    assert "this is new" not in feedback_for(now)
 
 
 @pytest.mark.parametrize("programs", [64, 132, 264, 132 * 40 + 8])

@@ -108,6 +108,12 @@ def test_narrow_loads_are_named_only_where_none_is_wider() -> None:
     assert hints_for(one(replace(NORM, load_widths={"32": 4, "128": 1}))) == []
 
 
+def test_wide_loads_are_no_hint_where_no_rows_begin_where_they_could() -> None:
+    narrow = replace(NORM, load_widths={"32": 4})
+    assert hints_for(one(replace(narrow, rows_aligned=True))) == hints_for(one(narrow))
+    assert hints_for(one(replace(narrow, rows_aligned=False))) == []
+
+
 def test_programs_of_which_few_remain_for_the_last_round_are_named_where_arithmetic_binds() -> None:
     uneven = replace(NORM, bound="fp", grid=(140, 1, 1))
     (hint,) = hints_for(one(uneven))

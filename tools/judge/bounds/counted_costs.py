@@ -8,6 +8,7 @@ from typing import Any
 
 from kernelagent.domain.evaluation import Estimate, KernelFacts
 from kernelagent.domain.serialization import from_data
+from kernelagent.tools.calls.tensors import dtype_of
 from kernelagent.tools.estimates.least import Least, least_of
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.ratios import ratio
@@ -25,6 +26,9 @@ from kernelagent.tools.virtual.cost.cost import (
 from kernelagent.tools.virtual.cost.eager import EagerRow
 from kernelagent.tools.virtual.cost.forward_cost import estimate_eager, whole_forward
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
+
+_WIDEST_BYTES = 16
+"""Of one load of one thread."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +164,19 @@ def _kernel(
         tier="compiler+counted",
         spills_us=round(sum(spills_us(t, m, ceilings, n) for t, m, n in launched), 2),
         stages_us=round(sum(too_few_stages_us(t, m, ceilings, n) for t, m, n in launched), 2),
+        rows_aligned=rows_aligned(row["tensors"]),
         product_types=tuple(sorted({kind for t in traffics for kind in t.dot_flops})),
     )
+
+
+def rows_aligned(tensors: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Whether rows of any of them begin at multiples of 16 bytes; None where none has several."""
+    rows = [
+        tensor["shape"][-1] * dtype_of(tensor["dtype"]).itemsize % _WIDEST_BYTES
+        for tensor in tensors
+        if len(tensor["shape"]) > 1 and tensor["shape"][-1] > 1
+    ]
+    return not all(rows) if rows else None
 
 
 def _work_share(
