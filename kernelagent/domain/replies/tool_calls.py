@@ -156,6 +156,8 @@ class SweptRow:
     """Of one forward: an estimate on `virtual`, measured on `cuda`; None where there is none."""
     kernels: tuple[KernelFacts, ...] = ()
     fault: Reason | None = None
+    loops_by_values: tuple[str, ...] = ()
+    """As of a check: kernels whose estimate is not theirs."""
 
 
 @dataclass(frozen=True)

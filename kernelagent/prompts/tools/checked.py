@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kernelagent.domain.evaluation import DeviceFacts, KernelFacts
 from kernelagent.domain.replies.tool_calls import Checked
 from kernelagent.prompts.hints import by_share, few_programs
@@ -33,12 +35,17 @@ def checked_text(checked: Checked, device: DeviceFacts) -> str:
             f"Estimate (not measured): {e.candidate_us:.1f} us against {e.eager_us:.1f} us for the "
             f"eager module{between}; bound by {e.bound}."
         )
-    for name in checked.loops_by_values:
-        lines.append(
-            f"Loaded values say how many rounds a loop of `{name}` has. Nothing was loaded here, so that the loop may have "
-            f"counted none: what stands above is not its cost."
-        )
+    lines += loops_by_values(checked.loops_by_values)
     return "\n".join(lines)
+
+
+def loops_by_values(kernels: Iterable[str]) -> list[str]:
+    """A sentence for each kernel whose cost was counted without the values that decide it."""
+    return [
+        f"Loaded values say how many rounds a loop of `{name}` has. Nothing was loaded here, so that the loop may have "
+        f"counted none: what stands above is not its cost."
+        for name in kernels
+    ]
 
 
 def checked_summary(checked: Checked) -> str:

@@ -6,6 +6,7 @@ from kernelagent.domain.evaluation import KernelFacts
 from kernelagent.domain.replies.tool_calls import Benched, Swept, SweptRow
 from kernelagent.prompts.hints import by_share
 from kernelagent.prompts.refusals import of_a_tool
+from kernelagent.prompts.tools.checked import loops_by_values
 from kernelagent.prompts.tools.probed import fault_lines
 
 _ALIKE = 0.01
@@ -20,6 +21,8 @@ def swept_text(swept: Swept) -> str:
             "Estimates that lie close together are no order: the interval of each is wider."
         )
     lines += [_row(row) for row in swept.rows]
+    by_values = dict.fromkeys(name for row in swept.rows for name in row.loops_by_values)
+    lines += loops_by_values(by_values)
     if swept.untried:
         lines.append(f"{swept.untried} more were not tried: the seconds of calls were used up.")
     alike = _alike(swept)

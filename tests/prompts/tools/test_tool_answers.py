@@ -14,6 +14,7 @@ from kernelagent.domain.replies.tool_calls import (
     Probed,
     ReferenceLook,
     Swept,
+    SweptRow,
     ToolPart,
     ToolResult,
 )
@@ -38,6 +39,12 @@ def test_an_answer_is_worded_after_its_own_kind(field: str) -> None:
     assert result.part is part
     assert text in answer_text(result, DEVICE)
     assert summary in result_summary(result)
+
+
+def test_a_sweep_names_each_kernel_once_whose_rounds_loaded_values_say() -> None:
+    rows = tuple(SweptRow({"B": n}, 1.0 * n, loops_by_values=("walks",)) for n in (1, 2))
+    text = answer_text(ToolResult(swept=Swept(rows, measured=False)), DEVICE)
+    assert text.count("how many rounds a loop of `walks` has") == 1
 
 
 def test_no_kind_of_answer_is_without_words() -> None:

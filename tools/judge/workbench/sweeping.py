@@ -71,17 +71,18 @@ def _rank(row: SweptRow) -> tuple[bool, float, float, int]:
 def _row(
     context: JudgeContext, start: Callable[[], CandidateProcess], values: dict[str, Value]
 ) -> SweptRow:
+    by_values: tuple[str, ...] = ()
     if context.device.kind == "cuda":
         benched = bench(context, start)
         fault, kernels = benched.fault, benched.kernels
         us = None if benched.timing is None else benched.timing.candidate_us
     else:
         checked = quick_check(context, start)
-        fault, kernels = checked.fault, checked.kernels
+        fault, kernels, by_values = checked.fault, checked.kernels, checked.loops_by_values
         us = None if checked.estimate is None else checked.estimate.candidate_us
     if us is None and fault is None:
         fault = Reason("unverifiable", "there is no time for it")
-    return SweptRow(values, us, kernels, fault)
+    return SweptRow(values, us, kernels, fault, by_values)
 
 
 @contextmanager

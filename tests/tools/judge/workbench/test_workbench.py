@@ -199,3 +199,5 @@ def test_a_check_says_where_loaded_values_decide_what_it_counts(judge: Judge) ->
     assert "how many rounds a loop of `looping` has" in text
     _, plain = asked(judge, "check", code=RIGHT)
     assert "how many rounds" not in plain
+    _, swept = asked(judge, "sweep", code=LOOPS_BY_VALUES, axes={"num_warps": [4]})
+    assert "how many rounds a loop of `looping` has" in swept
