@@ -15,12 +15,8 @@ import torch
 from benchmarks.gate_cases import OPERATIONS, SPOILED, Operation, Tensors, Version
 from kernelagent.domain.tables.probes import PROBE
 from kernelagent.tools.judge.problem.reference.conditioning import noise_on_demand
-from kernelagent.tools.judge.problem.trials.probes import (
-    Dropped,
-    Probe,
-    make_probe,
-    perturbed_state,
-)
+from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
+from kernelagent.tools.judge.problem.trials.probes import Dropped, Probe, make_probe
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare, scales_of
 
 RESULT = Path(__file__).parent / "results" / "gate.md"

@@ -21,12 +21,12 @@ from kernelagent.tools.judge.problem.trials.one_trial import (
     state_tensors,
     trial_on,
 )
+from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
 from kernelagent.tools.judge.problem.trials.probes import (
     Dropped,
     applies,
     make_probe,
     named_tensors,
-    perturbed_state,
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed

@@ -14,7 +14,7 @@ import torch
 from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.problem.describe import literal
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.trials.input_domain import scaled_strides
+from kernelagent.tools.judge.problem.trials.layouts import scaled_strides
 from kernelagent.tools.judge.verify.beyond.beyond import digest_of
 
 

@@ -22,8 +22,8 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import literal
 from kernelagent.tools.judge.problem.dynamic import Dynamic, Place
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.trials.input_domain import usual_strides
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.layouts import usual_strides
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
 
 _DRAWS = (0, 1)

@@ -29,7 +29,7 @@ from kernelagent.tools.judge.problem.load import (
     keywords_of,
 )
 from kernelagent.tools.judge.problem.reference.read_from_outside import is_torchs
-from kernelagent.tools.judge.problem.trials.input_domain import with_strides
+from kernelagent.tools.judge.problem.trials.layouts import with_strides
 
 _MODULE, _INPUTS, _MODULE_TENSORS, _INPUT_TENSORS, _FACTS = (
     "module.pkl",

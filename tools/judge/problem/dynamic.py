@@ -15,9 +15,9 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
-from kernelagent.tools.judge.problem.trials.input_domain import strides_at, with_strides
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.interpreted_work import work_of
+from kernelagent.tools.judge.problem.trials.layouts import strides_at, with_strides
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.size_conditions import Beside, sizes_that_decide

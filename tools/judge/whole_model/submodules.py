@@ -23,14 +23,10 @@ from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.problem.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.input_domain import fresh_like, in_layout_of
+from kernelagent.tools.judge.problem.trials.input_domain import fresh_like
+from kernelagent.tools.judge.problem.trials.layouts import in_layout_of
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
-from kernelagent.tools.judge.whole_model.held import (
-    NotCopied,
-    is_foreign,
-    mapped,
-    opened,
-)
+from kernelagent.tools.judge.whole_model.held import NotCopied, is_foreign, mapped, opened
 
 _MOST_SETS = 4
 _MOST_NEAR, _MOST_NAMED, _MOST_INSIDE = 3, 20, 3

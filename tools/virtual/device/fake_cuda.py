@@ -6,9 +6,7 @@ import contextlib
 import ctypes
 import functools
 import importlib
-import itertools
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, SimpleNamespace
 from typing import Any, Self
@@ -18,11 +16,13 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from kernelagent.tools.virtual.compiled.compiling import MAX_THREADS, SHARED_BYTES
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.device import inert_objects
 from kernelagent.tools.virtual.device.conversions import (
     end_at_the_nearest,
     histogram,
     rounded_as_by_cudnn,
 )
+from kernelagent.tools.virtual.device.inert_objects import ELSEWHERE, on_cpu, require_first
 from kernelagent.tools.virtual.device.overlapping import require_no_overlap
 from kernelagent.tools.virtual.device.repeated_indices import WRITES
 from kernelagent.tools.virtual.device.storages.addresses import DATA_POINTERS
@@ -31,7 +31,6 @@ from kernelagent.tools.virtual.device.storages.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.device.storages.old_contents import OLD_CONTENTS
 
 _CUDA = torch.device("cuda", 0)
-_ELSEWHERE = ("cuda", "hip", "xpu")
 _MEMORY_BYTES = 80 << 30
 """What code that asks for the device's memory is told, whatever the target."""
 _SHARED_BYTES_UNASKED = 48 << 10
@@ -46,33 +45,6 @@ _SEED = secrets.randbits(62)
 _CLAIMS = {
     getattr(torch.Tensor, name).__get__: name for name in ("device", "is_cuda", "is_cpu", "is_meta")
 }
-
-
-def _on_cpu(device: Any) -> Any:
-    """The device that is really there for one that was named; raises what torch does for a second GPU."""
-    _require_first(device)
-    if isinstance(device, str) and device.split(":")[0] in _ELSEWHERE:
-        return "cpu"
-    if isinstance(device, torch.device) and device.type in _ELSEWHERE:
-        return torch.device("cpu")
-    if isinstance(device, int) and not isinstance(device, bool):
-        return "cpu"
-    return device
-
-
-def _require_first(device: Any) -> None:
-    """There is one GPU: a number other than its is refused, in torch's words."""
-    if isinstance(device, torch.device):
-        number = device.index if device.type in _ELSEWHERE else None
-    elif isinstance(device, str):
-        kind, _, reported = device.partition(":")
-        number = int(reported) if kind in _ELSEWHERE and reported.isdigit() else None
-    else:
-        number = device if type(device) is int else None
-    if number is not None and number > 0:
-        raise RuntimeError(
-            f"CUDA error: invalid device ordinal (cuda:{number}, and there is one GPU)"
-        )
 
 
 Observer = Callable[[str, Any, Any], None]
@@ -154,11 +126,11 @@ class _Claiming(_Kept):
         HOST_TENSORS.written(name, args)
         given = named.get("device")
         if "device" in named:
-            named["device"] = _on_cpu(named["device"])
+            named["device"] = on_cpu(named["device"])
         if name == "to":
-            args = tuple(_on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
+            args = tuple(on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
         if name == "set_default_device":
-            args = tuple(map(_on_cpu, args))
+            args = tuple(map(on_cpu, args))
         named.pop("pin_memory", None)
         require_no_overlap(name, args, named, func)
         args, named = WRITES.ordered(name, args, named)
@@ -239,67 +211,7 @@ class WithoutContents(_Kept):
 
 def _on_meta(device: Any) -> Any:
     named = device.type if isinstance(device, torch.device) else str(device).split(":")[0]
-    return torch.device("meta") if named in _ELSEWHERE else device
-
-
-class _Inert:
-    """A stub for streams, contexts and the like: every method can be called and does nothing."""
-
-    cuda_stream = 0
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        """Takes whatever the real one takes."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        """Lets errors through."""
-
-    def __getattr__(self, name: str) -> Callable[..., int]:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *_, **__: 0
-
-
-class _Device(_Inert):
-    def __init__(self, device: Any = None) -> None:
-        _require_first(device)
-
-
-class _Stream(_Inert):
-    """Equal to itself, as a stream of a GPU is however often it is asked for."""
-
-    def __init__(self, *_: Any, number: int | None = None, **__: Any) -> None:
-        self.cuda_stream = self.stream_id = next(_STREAMS) if number is None else number
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Stream) and other.stream_id == self.stream_id
-
-    def __hash__(self) -> int:
-        return hash((_Stream, self.stream_id))
-
-
-_STREAMS = itertools.count(1)
-"""Numbers of streams that a program makes; the usual one is 0."""
-
-
-class _Generator(torch.Generator):
-    """A generator for any device, on the CPU; still a class, because annotations name it."""
-
-    def __new__(cls, device: Any = "cpu") -> Self:
-        return super().__new__(cls, device=_on_cpu(device))  # type: ignore[call-arg]
-
-
-class _Event(_Inert):
-    def __init__(self, *_: Any, **__: Any) -> None:
-        self._at = 0.0
-
-    def record(self, *_: Any) -> None:
-        self._at = time.perf_counter()
-
-    def elapsed_time(self, other: _Event) -> float:
-        return (other._at - self._at) * 1e3
+    return torch.device("meta") if named in ELSEWHERE else device
 
 
 @contextlib.contextmanager
@@ -379,8 +291,8 @@ def _cuda_answers(target: str) -> dict[str, Any]:
     )
     nothing: Callable[..., None] = lambda *_, **__: None  # noqa: E731 - one value under many names
     zero: Callable[..., int] = lambda *_, **__: 0  # noqa: E731 - one value under many names
-    stream: Callable[..., _Stream] = lambda *_, **__: _Stream(number=0)  # noqa: E731 - likewise
-    inert: Callable[..., _Inert] = lambda *_, **__: _Inert()  # noqa: E731 - likewise
+    stream: Callable[..., inert_objects.Stream] = lambda *_, **__: inert_objects.Stream(number=0)  # noqa: E731 - likewise
+    inert: Callable[..., inert_objects.Inert] = lambda *_, **__: inert_objects.Inert()  # noqa: E731 - likewise
     return {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -394,14 +306,14 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         "get_device_properties": lambda *_: properties,
         "current_stream": stream,
         "default_stream": stream,
-        "device": _Device,
-        "device_of": _Inert,
-        "stream": _Inert,
-        "Stream": _Stream,
-        "Event": _Event,
+        "device": inert_objects.Device,
+        "device_of": inert_objects.Inert,
+        "stream": inert_objects.Inert,
+        "Stream": inert_objects.Stream,
+        "Event": inert_objects.Event,
         "init": nothing,
         "_lazy_init": nothing,
-        "set_device": _require_first,
+        "set_device": require_first,
         "synchronize": nothing,
         "empty_cache": nothing,
         "mem_get_info": lambda *_, **__: (_MEMORY_BYTES, _MEMORY_BYTES),
@@ -432,17 +344,17 @@ def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
     move, enter = torch.nn.Module.to, torch.amp.autocast.__init__
 
     def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
-        places = tuple(_on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
-        named = {n: _on_cpu(v) if n == "device" else v for n, v in kwargs.items()}
+        places = tuple(on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
+        named = {n: on_cpu(v) if n == "device" else v for n, v in kwargs.items()}
         return move(self, *places, **named)
 
     def begin(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
-        enter(self, _on_cpu(device_type), *args, **kwargs)
+        enter(self, on_cpu(device_type), *args, **kwargs)
 
     put(torch.nn.Module, "to", to)
     put(torch.nn.Module, "cuda", lambda self, device=None: self)
     put(torch.Tensor, "cuda", lambda self, *_, **__: HOST_TENSORS.on_the_gpu(self))
     put(torch, "from_numpy", _from_numpy)
     put(torch.Tensor, "record_stream", lambda self, *_, **__: None)
-    put(torch, "Generator", _Generator)
+    put(torch, "Generator", inert_objects.Generator)
     put(torch.amp.autocast, "__init__", begin)

@@ -19,8 +19,8 @@ from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.judge.problem.steps.training import training_rounds
 from kernelagent.tools.judge.problem.trials.corners import corner_rounds
-from kernelagent.tools.judge.problem.trials.input_domain import strides_at
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.layouts import strides_at
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Trial

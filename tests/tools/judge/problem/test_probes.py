@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from kernelagent.domain.tables.probes import PROBE
+from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
 from kernelagent.tools.judge.problem.trials.probes import (
     Dropped,
     Probe,
     fresh_inputs,
     make_probe,
     named_tensors,
-    perturbed_state,
     probe_inputs,
     share_nonfinite,
     with_tensors,

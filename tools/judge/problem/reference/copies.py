@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.same_values import same_bytes
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.trials.input_domain import in_layout_of
+from kernelagent.tools.judge.problem.trials.layouts import in_layout_of
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -39,12 +39,13 @@ from kernelagent.tools.judge.problem.trials.distinct_numbers import ORDER_SHOWS
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.other_signs import OtherSigns
+from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.planting.planted import (
     patterned_weights,
     planted_weights,
 )
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped, perturbed_state
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.trials import (
     WITH_OTHER_SIGNS,

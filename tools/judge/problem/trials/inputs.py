@@ -28,17 +28,13 @@ from kernelagent.tools.judge.problem.smaller_sizes import (
     on_meta,
 )
 from kernelagent.tools.judge.problem.trials.distinct_numbers import ANYWHERE, DefinedWrites
-from kernelagent.tools.judge.problem.trials.input_domain import (
-    in_layout_of,
-    strides_at,
-    with_strides,
-)
 from kernelagent.tools.judge.problem.trials.interpreted_work import (
     bytes_in,
     meta_twin,
     seconds_of,
     work_of,
 )
+from kernelagent.tools.judge.problem.trials.layouts import in_layout_of, strides_at, with_strides
 
 _SLICED_BYTES = 256 << 20
 """Of inputs that are drawn whole and then cut, because nothing else makes them smaller."""

@@ -8,10 +8,7 @@ from typing import Any
 import torch
 
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.reference.conditioning import (
-    noise_on_demand,
-    steps_on_demand,
-)
+from kernelagent.tools.judge.problem.reference.conditioning import noise_on_demand, steps_on_demand
 from kernelagent.tools.judge.problem.reference.near_ties import near_ties_on_demand
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
-from kernelagent.tools.judge.problem.trials.probes import tied_to
+from kernelagent.tools.judge.problem.trials.perturbed_state import tied_to
 from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order
 
 _FEWEST = 8

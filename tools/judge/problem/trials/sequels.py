@@ -12,17 +12,10 @@ import torch
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.input_domain import (
-    fresh_like,
-    laid_out_like,
-    observe,
-)
+from kernelagent.tools.judge.problem.trials.input_domain import fresh_like, laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.one_trial import pair, trial_on
-from kernelagent.tools.judge.problem.trials.probes import (
-    named_tensors,
-    perturbed_state,
-    with_tensors,
-)
+from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 
 _NUDGED = 0.1

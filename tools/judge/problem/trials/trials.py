@@ -27,11 +27,12 @@ from kernelagent.tools.judge.problem.reference.conversions import defined_as_in
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.reference.reached import reached
 from kernelagent.tools.judge.problem.trials.distinct_numbers import ORDER_SHOWS
-from kernelagent.tools.judge.problem.trials.input_domain import with_loose_ones
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
+from kernelagent.tools.judge.problem.trials.layouts import with_loose_ones
 from kernelagent.tools.judge.problem.trials.one_trial import pair, trial_on
 from kernelagent.tools.judge.problem.trials.other_signs import OtherSigns
+from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.planting.planted import (
     can_plant,
@@ -47,7 +48,6 @@ from kernelagent.tools.judge.problem.trials.probes import (
     fresh_inputs,
     make_probe,
     named_tensors,
-    perturbed_state,
     share_nonfinite,
     with_tensors,
 )

@@ -15,12 +15,7 @@ from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger
 from kernelagent.tools.judge.verify.compare import compare
-from kernelagent.tools.judge.verify.compare.regions import (
-    Enough,
-    MeasureNoise,
-    Noise,
-    NoiseSources,
-)
+from kernelagent.tools.judge.verify.compare.regions import Enough, MeasureNoise, Noise, NoiseSources
 
 _ONE_FOR_ALL = 4
 """The noise of one draw, so many times, is that of many."""

@@ -22,10 +22,7 @@ from kernelagent.tools.judge.problem.trials.unlike_integers import (
     larger_integers,
     smaller_integers,
 )
-from kernelagent.tools.judge.verify.beyond.asking import (
-    NO_ANSWER,
-    with_changed,
-)
+from kernelagent.tools.judge.verify.beyond.asking import NO_ANSWER, with_changed
 from kernelagent.tools.judge.verify.beyond.unlike_calls import UnlikeCalls, stop_after
 from kernelagent.tools.judge.verify.compare.compare import leaves
 

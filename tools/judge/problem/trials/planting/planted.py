@@ -16,12 +16,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from kernelagent.tools.calls.complex_numbers import (
-    in_each_part,
-    is_inexact,
-    of_parts,
-    parts_of,
-)
+from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact, of_parts, parts_of
 from kernelagent.tools.judge.problem.trials.input_domain import (
     Tensors,
     laid_out_like,
@@ -29,6 +24,7 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     shaped_like,
 )
 from kernelagent.tools.judge.problem.trials.lasting_answers import Eager, Float64, Lasting, lasting
+from kernelagent.tools.judge.problem.trials.perturbed_state import tied_to
 from kernelagent.tools.judge.problem.trials.planting import patterns
 from kernelagent.tools.judge.problem.trials.planting.ends import at_the_ends, has_ends
 from kernelagent.tools.judge.problem.trials.planting.literals import Literals
@@ -40,12 +36,7 @@ from kernelagent.tools.judge.problem.trials.planting.planted_values import (
     is_free,
 )
 from kernelagent.tools.judge.problem.trials.planting.relations import related
-from kernelagent.tools.judge.problem.trials.probes import (
-    REFUSALS,
-    Dropped,
-    Freedom,
-    tied_to,
-)
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped, Freedom
 from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.compare.single_elements import at_an_index
 
