@@ -167,10 +167,9 @@ def _kernel(kernel: KernelFacts, device: DeviceFacts) -> str:
     if times is not None and times > _AGAIN:
         parts.append(f"reads {times:.1f}× the fewest bytes it needs{_from_memory(kernel)}")
     if kernel.spills:
-        parts.append(f"{kernel.spills} spill instructions{_costing(kernel.spills_us)}")
-    if kernel.stages_us and kernel.num_stages is not None:
-        stages = f"{kernel.num_stages} stage{'s' if kernel.num_stages != 1 else ''}"
-        parts.append(f"loads not hidden by {stages}{_costing(kernel.stages_us)}")
+        parts.append(spilled(kernel))
+    if (exposed := loads_not_hidden(kernel)) is not None:
+        parts.append(exposed)
     if kernel.registers is not None:
         parts.append(f"{kernel.registers} registers a thread")
     if kernel.occupancy is not None and kernel.occupancy < 0.5:
@@ -204,6 +203,19 @@ def _programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
         if last is None
         else f"{words}, the last on {last} of {multiprocessors} multiprocessors"
     )
+
+
+def spilled(kernel: KernelFacts) -> str:
+    """The instructions that move registers to memory and back, and their price."""
+    return f"{kernel.spills} spill instructions{_costing(kernel.spills_us)}"
+
+
+def loads_not_hidden(kernel: KernelFacts) -> str | None:
+    """What products wait for, and its price; None where they wait for nothing."""
+    if not kernel.stages_us or kernel.num_stages is None:
+        return None
+    stages = f"{kernel.num_stages} stage{'s' if kernel.num_stages != 1 else ''}"
+    return f"loads not hidden by {stages}{_costing(kernel.stages_us)}"
 
 
 def _costing(us: float | None) -> str:

@@ -40,7 +40,7 @@ from kernelagent.tools.judge.problem.wrong_steps.shown import Shown
 from kernelagent.tools.judge.stages import Stages
 from kernelagent.tools.judge.verify.at_your_sizes.comparing import compare_at_your_sizes
 from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
-from kernelagent.tools.judge.verify.beyond.bounds_not_shown import BoundsNotShown
+from kernelagent.tools.judge.verify.beyond.kernel_parts import KernelPartsNotShown
 from kernelagent.tools.judge.verify.beyond.reference_choices import file_of_forward
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.other_methods import other_methods
@@ -63,7 +63,7 @@ _SEARCH: Mapping[Purpose, tuple[int, float]] = {
 """Calls that are looked for because they show more of the reference, and seconds of processor time for that."""
 
 
-_BOUNDS_S: Mapping[Purpose, float] = {"turn": 2.0, "verdict": 4.0, "certificate": 10.0}
+_PARTS_S: Mapping[Purpose, float] = {"turn": 2.0, "verdict": 4.0, "certificate": 10.0}
 """How long judged calls are made again without a part of a kernel."""
 
 
@@ -109,7 +109,7 @@ class Examination:
             certificate=self._last,
             attempts=self.attempts(),
         )
-        self._tell_of_bounds()
+        self._tell_of_parts()
         most = AT_THE_END if self._last else IN_A_TURN
         told = audit_hidden_sizes(context, self.start, findings, stages.step, report, most)
         told += compare_at_your_sizes(
@@ -117,14 +117,14 @@ class Examination:
         )
         return replace(report, disclosures=(*report.disclosures, *told)), fixed
 
-    def _tell_of_bounds(self) -> None:
+    def _tell_of_parts(self) -> None:
         """What the kernels could do with less without a judged call's showing it."""
         context, findings = self.context, self.findings
         if context.device.kind != "virtual" or not len(findings.kept_calls):
             return
-        with self.stages.step("bounds"), self.start() as process:
+        with self.stages.step("kernel parts"), self.start() as process:
             make_ready(context, process)
-            BoundsNotShown(process, findings, _BOUNDS_S[self.purpose]).of(findings.kept_calls)
+            KernelPartsNotShown(process, findings, _PARTS_S[self.purpose]).of(findings.kept_calls)
 
     @property
     def _last(self) -> bool:

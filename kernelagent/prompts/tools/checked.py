@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kernelagent.domain.evaluation import DeviceFacts, KernelFacts
 from kernelagent.domain.replies.tool_calls import Checked
+from kernelagent.prompts.feedback import loads_not_hidden, spilled
 from kernelagent.prompts.hints import by_share, few_programs
 from kernelagent.prompts.refusals import of_a_tool
 
@@ -70,7 +71,8 @@ def _kernel(kernel: KernelFacts, device: DeviceFacts) -> str:
         (kernel.num_warps, "{} warps"),
         (kernel.num_stages, "{} stages"),
         (kernel.registers, "{} registers a thread"),
-        (kernel.spills, "{} spill instructions"),
+        (None if kernel.spills is None else spilled(kernel), "{}"),
+        (loads_not_hidden(kernel), "{}"),
         (kernel.shared_bytes, "{} bytes of shared memory"),
         (kernel.tensor_core, "tensor cores by {}"),
     )

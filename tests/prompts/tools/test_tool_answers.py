@@ -6,6 +6,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+from kernelagent.domain.evaluation import KernelFacts
 from kernelagent.domain.replies.tool_calls import (
     Assembly,
     Benched,
@@ -39,6 +40,13 @@ def test_an_answer_is_worded_after_its_own_kind(field: str) -> None:
     assert result.part is part
     assert text in answer_text(result, DEVICE)
     assert summary in result_summary(result)
+
+
+def test_a_check_says_what_spills_and_waiting_cost_as_a_verdict_does() -> None:
+    kernel = KernelFacts("f", 1, spills=31, spills_us=12.34, num_stages=1, stages_us=3.0)
+    text = answer_text(ToolResult(checked=Checked(kernels=(kernel,))), DEVICE)
+    assert "31 spill instructions (estimate: 12.3 µs)" in text
+    assert "loads not hidden by 1 stage (estimate: 3 µs)" in text
 
 
 def test_a_sweep_names_each_kernel_once_whose_rounds_loaded_values_say() -> None:

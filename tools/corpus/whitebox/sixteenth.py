@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _TERMS = "o_lowest_terms"
-_BOUNDS = "bounds_not_shown"
+_BOUNDS = "kernel_parts_not_shown"
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     6: (

@@ -7,6 +7,8 @@ the kernel keeps them in says more than the error of the calls that were judged.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 _SHORT = re.compile(r"(?:x|<|\b)(bf16|f16|i16|i8)\b")
@@ -16,16 +18,39 @@ _SUM = re.compile(r"arith\.add[fi]\b.*:\s*(bf16|f16|i16|i8)\b")
 _YIELD = re.compile(r"scf\.yield\s+(.*?)\s*:\s*(.*?)(?:\s+loc\(.*)?$")
 _RETURN = re.compile(r"tt\.reduce\.return")
 _NAMES = {"bf16": "bfloat16", "f16": "float16", "i16": "int16", "i8": "int8"}
-_ADDED = ("arith.addf", "arith.addi", "arith.truncf", "math.fma", "arith.subf", "arith.mulf")
+_ADDED = ("arith.addf", "arith.addi", "arith.subf", "arith.subi", "math.fma", "tt.dot")
+_BEGINS = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+)")
+_OPERAND = re.compile(r"%[\w.$-]+")
+_LOOP = re.compile(r"(?:scf\.for .*iter_args|scf\.while )\((.*)")
+_CONDITION = re.compile(r"scf\.condition\(%[\w.$-]+\)\s+(.*?)\s*:")
+_ARGUMENT = re.compile(r"(%[\w.$-]+): ")
+_PLACE = re.compile(r"\s*loc\([^()]*\)$")
+
+
+@dataclass(frozen=True)
+class _Region:
+    """A loop or a branch that is open."""
+
+    result: str
+    """The name of what it makes; empty where that is nothing."""
+    carries: tuple[str, ...]
+    """What a loop carries from round to round."""
 
 
 @cache
 def sums_in_16_bits(ttir: str) -> str | None:
     """What is added up so, in words; None where nothing is."""
     made: dict[str, str] = {}
-    reducing = False
+    regions: list[_Region] = []
+    reducing, goes_on = False, list[str]()
     for line in ttir.splitlines():
-        text = line.strip()
+        text = _PLACE.sub("", line.strip())
+        if text.startswith("}") and regions:
+            region = regions.pop()
+            if text.endswith("{"):
+                # The other side of a branch.
+                regions.append(region)
+                continue
         name, equals, operation = text.partition(" = ")
         if equals:
             made[name.partition(":")[0]] = operation
@@ -34,20 +59,45 @@ def sums_in_16_bits(ttir: str) -> str | None:
         reducing = (reducing or _REDUCED.search(text) is not None) and not _RETURN.search(text)
         if reducing and (summed := _SUM.search(text)) is not None:
             return f"rows in {_NAMES[summed[1]]}"
-        if (carried := _carried(text, made)) is not None:
-            return f"round after round of a loop in {_NAMES[carried]}"
+        if regions and (handed := _YIELD.search(text)) is not None:
+            if (carried := _carried(handed, made, regions[-1].carries)) is not None:
+                return f"round after round of a loop in {_NAMES[carried]}"
+            made[regions[-1].result] = f"{made.get(regions[-1].result, '')} {handed[1]}"
+        if (condition := _CONDITION.search(text)) is not None:
+            goes_on = _OPERAND.findall(condition[1])
+        if text.startswith("^bb"):
+            # The rounds of a `while` begin with what its condition hands on.
+            made |= zip(_ARGUMENT.findall(text), goes_on, strict=False)
+        if text.endswith("{"):
+            given = _LOOP.search(text)
+            begins = dict(_BEGINS.findall(given[1])) if given is not None else {}
+            made |= begins
+            regions.append(_Region(name.partition(":")[0] if equals else "", tuple(begins)))
     return None
 
 
-def _carried(text: str, made: dict[str, str]) -> str | None:
+def _carried(handed: re.Match[str], made: Mapping[str, str], carries: Sequence[str]) -> str | None:
     """The type of a sum of 16 bits that a loop hands on to its next round."""
-    handed = _YIELD.search(text)
-    if handed is None:
-        return None
     names = [name.strip() for name in handed[1].split(",")]
     types = re.findall(r"tensor<[^>]*>|[\w!]+(?:<[^>]*>)?", handed[2])
-    for name, kind in zip(names, types, strict=False):
+    for name, kind, begun in zip(names, types, carries, strict=False):
         short = _SHORT.search(kind) if "ptr" not in kind else None
-        if short is not None and made.get(name, "").startswith(_ADDED):
+        if short is not None and _adds_to(name, begun, made):
             return short[1]
     return None
+
+
+def _adds_to(name: str, begun: str, made: Mapping[str, str]) -> bool:
+    """Whether something is added to what the round began with, on the way to what it hands on."""
+    waiting, seen = [(name, False)], set[tuple[str, bool]]()
+    while waiting:
+        value, added = waiting.pop()
+        if value == begun and added:
+            return True
+        if (value, added) in seen or value not in made:
+            continue
+        seen.add((value, added))
+        operation = made[value]
+        added = added or operation.startswith(_ADDED)
+        waiting += [(operand, added) for operand in _OPERAND.findall(operation)]
+    return False

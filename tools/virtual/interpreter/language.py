@@ -115,7 +115,7 @@ class Language:
         tree = kernel.parse()
         file, line = triton_versions.place_of(kernel)
         own = not kernel.fn.__module__.startswith(_OF_TRITON)
-        shown = loops.as_written(tree) if own else {}
+        shown = loops.as_written(tree.body[0]) if own else loops.Shown()
         if own:
             self._note_conditions(kernel, tree.body[0], line, constants)
         tree = stock.ASTTransformer().visit(tree)

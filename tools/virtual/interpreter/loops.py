@@ -6,8 +6,8 @@ import ast
 import builtins
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,11 @@ from kernelagent.tools.virtual.kernel_text.choices import Choice
 from kernelagent.tools.virtual.kernel_text.effects import Effects
 from kernelagent.tools.virtual.kernel_text.lines import NAME, frame_now
 from kernelagent.tools.virtual.kernel_text.omissions import Omits
+from kernelagent.tools.virtual.kernel_text.steps import Position, Step, steps_of
 
 """What rewritten kernels call these by."""
 
 
-Position = tuple[int, int]
-"""Line and column in a kernel's text."""
 _AS_THEY_ARE = (bool, int, float, str, type(None), tl.dtype, JITFunction)
 """Kinds of constants that no `tl.constexpr` is around."""
 
@@ -255,25 +254,33 @@ class Logic(Effects, Omits):
         return result
 
 
-def as_written(tree: ast.AST) -> dict[Position, str]:
-    """What each loop of a text goes over, before anything is put into it."""
-    return {
+@dataclass(frozen=True)
+class Shown:
+    """Statements as they were written, before anything is put into them, by their places."""
+
+    loops: Mapping[Position, str] = field(default_factory=dict)
+    """What each goes over."""
+    steps: Mapping[Position, Step] = field(default_factory=dict)
+
+
+def as_written(function: ast.FunctionDef) -> Shown:
+    """Of a kernel's own text."""
+    loops = {
         (node.lineno, node.col_offset): written(node.iter)
-        for node in ast.walk(tree)
+        for node in ast.walk(function)
         if isinstance(node, ast.For)
     }
+    return Shown(loops, steps_of(function))
 
 
 class LogicRewriter(ast.NodeTransformer):
     """Puts calls of `Logic` into a kernel's text; `line`: of the `def` in its file, None for Triton's own functions.
 
-    `shown`: what its loops go over, as it was written.
+    `shown`: its statements, as they were written.
     """
 
-    def __init__(
-        self, line: int | None = None, shown: Mapping[Position, str] = MappingProxyType({})
-    ) -> None:
-        self._shown = shown
+    def __init__(self, line: int | None = None, shown: Shown | None = None) -> None:
+        self._shown = shown or Shown()
         self._before = None if line is None else line - 1
         self._constants: set[str] = set()
         """Names whose next assignment binds a number as it is: they were declared `tl.constexpr`."""
@@ -301,7 +308,7 @@ class LogicRewriter(ast.NodeTransformer):
             return node
         kind = node.iter.func
         line = 0 if self._before is None else node.lineno + self._before
-        text = self._shown.get((node.lineno, node.col_offset), "")
+        text = self._shown.loops.get((node.lineno, node.col_offset), "")
         place: list[ast.expr] = [ast.Constant(line), ast.Constant(text)]
         node.iter = call("each", [*place, kind, *node.iter.args], node.iter.keywords)
         nothing = ast.Attribute(ast.Name(NAME, ast.Load()), "unset", ast.Load())
@@ -323,6 +330,32 @@ class LogicRewriter(ast.NodeTransformer):
             # Triton's own rewriting has put the value into a call that makes a tensor of it.
             assert isinstance(made, ast.Call)
             node.value = made.args[0]
+            return node
+        return self._kept(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if self._step_of(node) is None or not isinstance(node.target, ast.Name):
+            return node
+        before = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        value = ast.copy_location(ast.BinOp(before, node.op, node.value), node)
+        return self._kept(ast.copy_location(ast.Assign([node.target], value), node))
+
+    def _step_of(self, node: ast.stmt) -> Step | None:
+        return self._shown.steps.get((node.lineno, node.col_offset))
+
+    def _kept(self, node: ast.Assign) -> ast.Assign:
+        """An assignment that may be left out."""
+        step = self._step_of(node)
+        if step is None or self._before is None:
+            return node
+        several = isinstance(node.targets[0], ast.Tuple)
+        instead: list[ast.expr] = []
+        for names in step.instead:
+            read: list[ast.expr] = [ast.Name(name, ast.Load()) for name in names]
+            instead.append(ast.Tuple(read, ast.Load()) if several else read[0])
+        place = [ast.Constant(node.lineno + self._before), ast.Constant(step.text)]
+        node.value = ast.copy_location(call("kept", [*place, node.value, *instead]), node.value)
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:

@@ -1,4 +1,4 @@
-"""Parts of a kernel that a launch can be run without: a loop's last round, the border of a bound, lanes of a range.
+"""Parts of a kernel that a launch can be run without: a loop's last round, an assignment, the border of a bound, lanes of a range.
 
 Mutation testing, of the candidate: where a call's answer stays as it is, the call does not show whether the loop is long enough,
 the bound wide enough, or the window large enough. Nothing of it is compiled: the text runs in the interpreter as it would
@@ -23,7 +23,10 @@ _NARROWER = {"Lt": -1, "LtE": -1, "Gt": 1, "GtE": 1}
 """What is added to the right side of a comparison so that it holds in fewer places."""
 COMPARED = frozenset(_NARROWER)
 
-ROUND, BOUND, FIRST, UPPER = "last round", "bound", "first lane", "upper half"
+ROUND, STEP, BOUND, FIRST, UPPER = "last round", "step", "bound", "first lane", "upper half"
+
+
+_NONE = object()
 
 
 class Omission(NamedTuple):
@@ -77,6 +80,14 @@ class Omits:
             return counts
         return np.where(counts >= _FEWEST_ROUNDS, counts - 1, counts)
 
+    def kept(self, line: int, text: str, new: Any, *instead: Any) -> Any:
+        """What an assignment gives to its names; where it is left out, the first of the others that is of its type."""
+        omitting = self._omitting
+        if omitting is None:
+            return new
+        other = next((value for value in instead if _is_another(new, value)), _NONE)
+        return other if other is not _NONE and omitting.omits(STEP, line, text) else new
+
     def border(self, line: int, text: str, compared: str, value: Any) -> Any:
         """The right side of a comparison of whole numbers, by one nearer where its border is left out."""
         omitting = self._omitting
@@ -103,6 +114,17 @@ class Omits:
         if upper:
             changed[..., half:] = data[..., half - 1 : half]
         return tl.tensor(make(changed, value.handle.dtype), value.type)
+
+
+def _is_another(new: Any, old: Any) -> bool:
+    """Whether it is of one type with what was there, and not the same object."""
+    if isinstance(new, tuple) and isinstance(old, tuple):
+        pairs = list(zip(new, old, strict=False))
+        alike = len(new) == len(old) and all(a is b or _is_another(a, b) for a, b in pairs)
+        return alike and any(a is not b for a, b in pairs)
+    if isinstance(new, tl.tensor) and isinstance(old, tl.tensor):
+        return new.handle is not old.handle and bool(new.type == old.type)
+    return type(new) is type(old) and isinstance(new, int | float | tl.constexpr)
 
 
 def _is_whole(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.verify.beyond.bounds_not_shown import BoundsNotShown
+from kernelagent.tools.judge.verify.beyond.kernel_parts import KernelPartsNotShown
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.kept_calls import KeptCall
 from kernelagent.tools.judge.verify.rejection import Rejected
@@ -58,7 +58,7 @@ def calls(count: int) -> Any:
 
 def told(asked: Asked, count: int, seconds: float = 60.0) -> dict[str, str]:
     findings = Findings()
-    BoundsNotShown(asked, findings, seconds).of(calls(count))  # type: ignore[arg-type]
+    KernelPartsNotShown(asked, findings, seconds).of(calls(count))  # type: ignore[arg-type]
     return {code: each.message for code, each in findings.disclosures.items()}
 
 

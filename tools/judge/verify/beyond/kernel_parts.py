@@ -1,4 +1,4 @@
-"""Which bounds in a candidate's kernels could be tighter without a judged call's showing it.
+"""Which parts of a candidate's kernels could be left out, or be smaller, without a judged call's showing it.
 
 Mutation testing, of the candidate by the calls that accepted it: a loop that has too few rounds for rare inputs, or a window that
 reaches too little far back, answers rightly wherever its last round or its farthest lane does not matter. So does an honest one that
@@ -19,10 +19,18 @@ from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.kept_calls import KeptCall, KeptCalls
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.virtual.kernel_text.omissions import BOUND, FIRST, ROUND, UPPER, Omission
+from kernelagent.tools.virtual.kernel_text.omissions import (
+    BOUND,
+    FIRST,
+    ROUND,
+    STEP,
+    UPPER,
+    Omission,
+)
 
 _WORDS = {
     ROUND: "one round fewer",
+    STEP: "left out",
     BOUND: "tighter by one",
     FIRST: "without its first number",
     UPPER: "with its lower half alone",
@@ -37,7 +45,7 @@ class _Late(Exception):
 
 
 @dataclass
-class BoundsNotShown:
+class KernelPartsNotShown:
     """What a candidate's process is asked, call after call; it is used for nothing else afterwards."""
 
     process: CandidateProcess
@@ -62,10 +70,12 @@ class BoundsNotShown:
             complete = False
         told = {n: c for n, c in self._left.items() if c and (complete or c >= _ENOUGH_CALLS)}
         if told:
-            self.findings.disclose("bounds_not_shown", _sentence(list(told), max(told.values())))
+            self.findings.disclose(
+                "kernel_parts_not_shown", _sentence(list(told), max(told.values()))
+            )
         nothing_known = not self._left and not self._shown
         if not complete and (nothing_known or len(told) < len(self._left)):
-            self.findings.note_untried("kernels_with_tighter_bounds")
+            self.findings.note_untried("kernels_with_parts_left_out")
 
     def _look_at(self, call: KeptCall) -> None:
         usual, met = self._answer(call, ())
@@ -74,6 +84,7 @@ class BoundsNotShown:
             return
         known = [part for part in met if part in self._left]
         fresh = [part for part in met if part not in self._shown and part not in self._left]
+        fresh.sort(key=_urgency)
         self._left |= dict.fromkeys(fresh, 0)
         if known and self._is_shown(call, usual, known):
             fresh += known
@@ -120,11 +131,16 @@ class BoundsNotShown:
         return left, [Omission(str(kind), int(line), str(text)) for kind, line, text in met]
 
 
+def _urgency(part: Omission) -> tuple[int, int]:
+    """What tells most comes first: there may be no time for all."""
+    return list(_WORDS).index(part.kind), part.line
+
+
 def _sentence(parts: Sequence[Omission], calls: int) -> str:
-    by_place = sorted(parts, key=lambda part: (part.kind != ROUND, part.line))
+    by_place = sorted(parts, key=_urgency)
     told = [f"line {part.line} `{part.text}` {_WORDS[part.kind]}" for part in by_place]
     more = [f"{len(told) - _SHOWN} more likewise"] if len(told) > _SHOWN else []
     return (
-        f"these kernels would answer all of the {calls} judged calls that were looked at alike with less, so that "
-        f"no call shows whether there is enough: {'; '.join([*told[:_SHOWN], *more])}"
+        f"the kernels would answer all of the {calls} judged calls that were looked at alike with less, so that "
+        f"no call shows whether this is enough: {'; '.join([*told[:_SHOWN], *more])}"
     )
