@@ -68,6 +68,21 @@ def places_of_loads(ptx: str) -> Places:
     return {key: ",".join(map(str, sorted(lines))) for key, lines in found.items()}
 
 
+def is_load(mnemonic: str) -> bool:
+    """Whether an instruction loads from global memory."""
+    return mnemonic.partition(".")[0] == _LOAD
+
+
+def place_of(mnemonic: str, line: int, places: Places) -> str:
+    """Where a load stands in the source of which machine code says this line."""
+    return places.get((line, _size(mnemonic)), str(line))
+
+
+def _size(mnemonic: str) -> int:
+    width = _BITS.search(mnemonic)
+    return int(width[1]) if width else _OTHERWISE
+
+
 def load_waits(
     steps: Sequence[Step], loops: Iterable[tuple[int, int]], places: Places
 ) -> tuple[LoadWaits, ...]:
@@ -90,7 +105,7 @@ def _length(span: tuple[int, int]) -> tuple[int, int]:
 
 def _of(steps: Sequence[Step], places: Places, *, again: bool) -> LoadWaits:
     """`again`: they follow each other round after round, of which the second is counted."""
-    if all(step.mnemonic.partition(".")[0] != _LOAD for step in steps):
+    if not any(is_load(step.mnemonic) for step in steps):
         return LoadWaits()
     bits, loads, waits = Counter[str](), Counter[str](), Counter[str]()
     pending: dict[int, str] = {}
@@ -102,11 +117,9 @@ def _of(steps: Sequence[Step], places: Places, *, again: bool) -> LoadWaits:
             if first is not None:
                 waits[first] += counted
                 pending = {}
-            if step.mnemonic.partition(".")[0] != _LOAD or step.line is None or not named:
+            if not is_load(step.mnemonic) or step.line is None or not named:
                 continue
-            width = _BITS.search(step.mnemonic)
-            size = int(width[1]) if width else _OTHERWISE
-            line = places.get((step.line, size), str(step.line))
+            size, line = _size(step.mnemonic), place_of(step.mnemonic, step.line, places)
             if counted:
                 bits[line] += size
                 loads[line] += 1
