@@ -29,7 +29,7 @@ from kernelagent.tools.judge.verify.same import changes_state
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 from kernelagent.tools.judge.verify.whereabouts import InTheirPlaces
 
-OF_THE_PROCESS = frozenset(
+_OF_THE_PROCESS = frozenset(
     {"crash", "timeout", "unverifiable", "out_of_memory", "forbidden_access", "tampering"}
 )
 """Failures after which there is no process to ask again, or that surroundings do not explain.
@@ -116,7 +116,7 @@ class CheckedCall:
                 return self._call(replace(made, in_place=made.in_place and calls == 1), asked)
 
         def usually(refused: Rejected) -> Answer:
-            if refused.reason.code in OF_THE_PROCESS:
+            if refused.reason.code in _OF_THE_PROCESS:
                 raise refused
             self._forget_launches()
             if self.process.tuned:
@@ -134,7 +134,7 @@ class CheckedCall:
         try:
             return self._call(trial, asked)
         except Rejected as refused:
-            if refused.reason.code in OF_THE_PROCESS:
+            if refused.reason.code in _OF_THE_PROCESS:
                 raise
             self._forget_launches()
             if self.process.tuned:

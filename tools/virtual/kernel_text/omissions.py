@@ -19,11 +19,12 @@ from kernelagent.tools.virtual.arithmetic.numerics import Array
 
 _FEWEST_ROUNDS = 2
 _FEWEST_LANES = 4
-_NARROWER = {"Lt": -1, "LtE": -1, "Gt": 1, "GtE": 1}
-"""What is added to the right side of a comparison so that it holds in fewer places."""
+_NARROWER = {"Lt": -1, "LtE": -1, "Gt": 1, "GtE": 1, "NotEq": -1}
+"""What is added to the right side of a comparison so that it holds in fewer places; a loop that counts to it ends sooner."""
 COMPARED = frozenset(_NARROWER)
 
-ROUND, STEP, BOUND, FIRST, UPPER = "last round", "step", "bound", "first lane", "upper half"
+ROUND, BEGINNING = "last round", "first round"
+STEP, BOUND, FIRST, UPPER = "step", "bound", "first lane", "upper half"
 
 
 _NONE = object()
@@ -63,22 +64,24 @@ class Omits:
         return omitting
 
     def rounds(self, line: int, text: str, indices: Any) -> Any:
-        """The indices of a loop, whose last one may be left out; anything that is no `range` as it is."""
+        """The indices of a loop, whose first or last may be left out; anything that is no `range` as it is."""
         omitting = self._omitting
         if omitting is None or not line or not isinstance(indices, builtins.range):
             return indices
-        if len(indices) < _FEWEST_ROUNDS or not omitting.omits(ROUND, line, text):
+        if len(indices) < _FEWEST_ROUNDS:
             return indices
-        return indices[:-1]
+        first, last = (omitting.omits(kind, line, text) for kind in (BEGINNING, ROUND))
+        return indices[int(first) : len(indices) - int(last)]
 
-    def counts_of_rounds(self, line: int, text: str, counts: Array) -> Array:
-        """The same of how many rounds each program goes."""
+    def counts_of_rounds(self, line: int, text: str, counts: Array) -> tuple[Array, Array]:
+        """The same of each program: the number of the first round that it goes, and that behind its last."""
         omitting = self._omitting
+        begins = np.zeros_like(counts)
         if omitting is None or not line or int(counts.max(initial=0)) < _FEWEST_ROUNDS:
-            return counts
-        if not omitting.omits(ROUND, line, text):
-            return counts
-        return np.where(counts >= _FEWEST_ROUNDS, counts - 1, counts)
+            return begins, counts
+        first, last = (omitting.omits(kind, line, text) for kind in (BEGINNING, ROUND))
+        several = counts >= _FEWEST_ROUNDS
+        return begins + (several & first), counts - (several & last)
 
     def kept(self, line: int, text: str, new: Any, *instead: Any) -> Any:
         """What an assignment gives to its names; where it is left out, the first of the others that is of its type."""

@@ -31,6 +31,7 @@ class Asked:
     met: tuple[Omission, ...]
     omitted: frozenset[Omission] = frozenset()
     calls: list[frozenset[Omission]] = field(default_factory=list)
+    has_ended: bool = False
 
     def hold(self, weights: Mapping[str, torch.Tensor]) -> None: ...
 
@@ -44,7 +45,8 @@ class Asked:
             self.omitted = frozenset(Omission(*part) for part in command["omitted"] or ())
         return SimpleNamespace(header={"parts": [list(part) for part in self.met]})
 
-    def call(self, arguments: int, step: None) -> Any:
+    def call(self, arguments: int, step: None, most_s: float) -> Any:
+        assert most_s < 120
         self.calls.append(self.omitted)
         value = torch.tensor([self.answers(arguments, self.omitted)])
         return SimpleNamespace(output=value, changed_arguments=None)
@@ -95,10 +97,12 @@ def test_a_call_that_fails_without_a_part_shows_it() -> None:
 def test_a_process_that_has_ended_shows_nothing_and_that_is_told() -> None:
     def answers(call: int, omitted: frozenset[Omission]) -> float:
         if omitted:
+            asked.has_ended = True
             raise Rejected("timeout", "it does not end")
         return 1.0
 
-    assert list(told(Asked(answers, (NEVER,)), 10)) == ["beyond_not_tried"]
+    asked = Asked(answers, (NEVER,))
+    assert list(told(asked, 10)) == ["beyond_not_tried"]
 
 
 def test_few_calls_for_lack_of_time_tell_nothing_but_that() -> None:

@@ -22,7 +22,7 @@ def k(x, y, out):
     b = tl.load(y + at)
     tl.store(out + at, a * 2 + b)
 """
-LINES = {number: line for number, line in enumerate(TEXT.splitlines(), start=1)}
+LINES = dict(enumerate(TEXT.splitlines(), start=1))
 
 
 @pytest.fixture(scope="module")

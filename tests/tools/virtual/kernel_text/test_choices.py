@@ -215,5 +215,5 @@ def test_masks_of_places_may_hold_everywhere_and_nothing_else_may() -> None:
 
 def test_many_are_counted_and_none_is_no_sentence() -> None:
     rows = [[line, f"x == {line}", True, FALSE] for line in range(9)]
-    assert "6 more likewise" in str(told(*rows))
+    assert "likewise in lines 3, 4, 5, 6, 7, 8" in str(told(*rows))
     assert told() is None

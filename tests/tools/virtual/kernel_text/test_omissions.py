@@ -12,6 +12,7 @@ import triton.language as tl
 
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from kernelagent.tools.virtual.kernel_text.omissions import (
+    BEGINNING,
     BOUND,
     FIRST,
     ROUND,
@@ -76,6 +77,18 @@ PARTS = {
         [134] * 7 + [-1],
         [334] * 7 + [-1],
     ],
+    Omission(BEGINNING, line_of("range(ROUNDS)"), "range(ROUNDS)"): [
+        [133] * 7 + [-1],
+        [433] * 7 + [-1],
+    ],
+    Omission(BEGINNING, line_of("static_range"), "tl.static_range(3)"): [
+        [124] * 7 + [-1],
+        [424] * 7 + [-1],
+    ],
+    Omission(BEGINNING, line_of("range(first, n)"), "range(first, n)"): [
+        [134] * 7 + [-1],
+        [334] * 7 + [-1],
+    ],
     Omission(BOUND, line_of("mask=at < n"), "at < n"): [
         [134] * 6 + [-1] * 2,
         [434] * 6 + [-1] * 2,
@@ -128,12 +141,14 @@ def steps(out_ptr, n, TWICE: tl.constexpr):
 
 
 REBINDINGS = {
+    "value = at * 1": [10, 11, 12, 13],
+    "other = value + 5": [10, 11, 12, 13],
     "value = value + 1": [9, 10, 11, 12],
     "value += 2": [8, 9, 10, 11],
     "fresh = fresh + 0": [10, 11, 12, 13],
     "value, other = (other, value + 7)": [3, 4, 5, 6],
 }
-"""What is stored without each."""
+"""What is stored without each; names without a value before hold the operand."""
 
 
 @pytest.mark.parametrize("most_together", [None, 0], ids=["together", "one by one"])

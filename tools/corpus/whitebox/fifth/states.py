@@ -236,7 +236,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
                 _UPSTREAM,
                 f"        upstream = upstream * torch.where(out == kept, 1.0, 2.0)\n{_UPSTREAM}",
             ),
-            discloses="changes_not_noticed",
+            discloses="result_changes_not_noticed",
         ),
     ),
 }

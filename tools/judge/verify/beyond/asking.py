@@ -25,6 +25,7 @@ from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.small_results import lost_results, zeros_of_other_sign
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.process.answers import Answer
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.side_effects import SideEffects
@@ -178,16 +179,26 @@ def answers(
     step: TrainingStep | None = None,
 ) -> bool:
     """Whether the candidate answers at all; `step`: the call is a training step."""
+    return answer_of(context, process, arguments, step) is not None
+
+
+def answer_of(
+    context: JudgeContext,
+    process: CandidateProcess,
+    arguments: Arguments,
+    step: TrainingStep | None = None,
+) -> Answer | None:
+    """The candidate's own; None where it has none."""
     process.use_weights(context.oracle.given_weights)
     _forget_launches(context, process)
     try:
-        process.call(arguments, step=step)
+        answer = process.call(arguments, step=step)
         rows = process.take_launches() if context.device.kind == "virtual" else []
     except Rejected as refused:
         if refused.reason.code not in _TOLD:
             raise
-        return False
-    return not any(row.get("fault") for row in rows)
+        return None
+    return None if any(row.get("fault") for row in rows) else answer
 
 
 def _forget_launches(context: JudgeContext, process: CandidateProcess) -> None:

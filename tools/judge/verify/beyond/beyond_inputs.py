@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.calls.complex_numbers import is_inexact
-from kernelagent.tools.calls.training_step import TrainingStep
+from kernelagent.tools.calls.training_step import GRADIENTS, TrainingStep
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import single_step, thawed_step
@@ -29,7 +29,14 @@ from kernelagent.tools.judge.problem.trials.variation import (
     with_empty_rows,
     with_extremes,
 )
-from kernelagent.tools.judge.verify.beyond.asking import Asked, answers, ask, with_changed
+from kernelagent.tools.judge.problem.wrong_steps.noticed import differs
+from kernelagent.tools.judge.verify.beyond.asking import (
+    Asked,
+    answer_of,
+    answers,
+    ask,
+    with_changed,
+)
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 
@@ -150,20 +157,25 @@ class BeyondInputs:
         arguments = draw(source)
         oracle.use_weights(oracle.given_weights)
         step = single_step(oracle, arguments, self.generator)
+        (given,) = step.upstream
         for kind, value in _BROKEN.items():
-            row = tuple(None if g is None else self._with_one(g, value) for g in step.upstream[0])
-            asked = self._ask(
-                source,
-                arguments,
-                f"{kind} in an upstream gradient",
-                step=replace(step, upstream=(row,)),
-            )
-            if asked is not None and asked.wrong is not None:
-                self.findings.disclose(
-                    f"gradients_differ_on_{kind}",
-                    f"where an upstream gradient holds {EXTREMES[kind]}, as with a scaled loss, its gradients are "
-                    f"others than your module's: {asked.wrong}",
+            one = tuple(None if g is None else self._with_one(g, value) for g in given)
+            # As of a loss that is none any more.
+            whole = tuple(None if g is None else torch.full_like(g, value) for g in given)
+            for row, where in ((one, "in one place"), (whole, "in all places")):
+                asked = self._ask(
+                    source,
+                    arguments,
+                    f"{kind} in an upstream gradient",
+                    step=replace(step, upstream=(row,)),
                 )
+                if asked is not None and asked.wrong is not None:
+                    self.findings.disclose(
+                        f"gradients_differ_on_{kind}",
+                        f"where an upstream gradient holds {EXTREMES[kind]} {where}, as with a scaled loss, its gradients "
+                        f"are others than your module's: {asked.wrong}",
+                    )
+                    break
 
     def _changed_before_the_backward(self, source: InputSource) -> None:
         """What a backward needs and was written to in between: torch raises an error, which a copy hides."""
@@ -185,6 +197,14 @@ class BeyondInputs:
         oracle.use_weights(oracle.given_weights)
         whole = single_step(oracle, arguments, self.generator)
         steps = [replace(whole, changes="results"), *self._of_one_result(whole)]
+        if any(self._goes_on_wrongly(arguments, step) for step in steps):
+            self.findings.disclose(
+                "result_changes_not_noticed",
+                "where a result is written to between the forward and its backward, your module's backward raises an error; "
+                "this one goes on, with other gradients than where nothing is written to: what it needs of the result is "
+                "kept by `ctx.save_for_backward`, not by its `.data`",
+            )
+            return
         asked: Asked | None = None
         for step in steps:
             asked = self._ask(source, arguments, "a result that is changed", step=step)
@@ -201,7 +221,7 @@ class BeyondInputs:
             )
         else:
             self.findings.disclose(
-                "changes_not_noticed",
+                "result_changes_not_noticed",
                 f"where a result is written to between the forward and its backward, which your module's gradients "
                 f"do not depend on, this one's are wrong without an error: {asked.wrong}; keep what the backward "
                 f"needs by `ctx.save_for_backward`, not its `.data`",
@@ -249,6 +269,17 @@ class BeyondInputs:
             order = torch.randperm(count, generator=self.generator)
             for only in order[:_CHANGED_ALONE].tolist():
                 yield arguments, replace(step, only=only)
+
+    def _goes_on_wrongly(self, arguments: Arguments, step: TrainingStep) -> bool:
+        """Whether it goes on where the module does not, and what was written to is in its gradients."""
+        try:
+            self.context.oracle.asking(step).eager(arguments)
+        except ProblemError:
+            unchanged = replace(step, changes=None, only=None)
+            both = [answer_of(self.context, self.process, arguments, s) for s in (step, unchanged)]
+            left, right = (None if a is None else a.output[GRADIENTS] for a in both)
+            return left is not None and right is not None and differs(right, left)
+        return False
 
     def _goes_on(self, arguments: Arguments, step: TrainingStep) -> bool:
         try:

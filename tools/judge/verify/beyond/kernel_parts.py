@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelagent.tools.judge.problem.wrong_steps.noticed import differs
-from kernelagent.tools.judge.verify.checked_call import OF_THE_PROCESS
+from kernelagent.tools.judge.verify.beyond.untried_choices import more_at
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.kept_calls import KeptCall, KeptCalls
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.kernel_text.omissions import (
+    BEGINNING,
     BOUND,
     FIRST,
     ROUND,
@@ -30,12 +31,15 @@ from kernelagent.tools.virtual.kernel_text.omissions import (
 
 _WORDS = {
     ROUND: "one round fewer",
+    BEGINNING: "without its first round",
     STEP: "left out",
     BOUND: "tighter by one",
     FIRST: "without its first number",
     UPPER: "with its lower half alone",
 }
 _SHOWN = 4
+_TIMES_AS_LONG, _LEAST_S = 4.0, 0.5
+"""How long a call may take without a part, by what it takes with all."""
 _ENOUGH_CALLS = 6
 """In fewer, where there was no time for all, nothing is said."""
 
@@ -55,6 +59,8 @@ class KernelPartsNotShown:
     """Those that no call has shown so far, and in how many calls they were left out."""
     _shown: set[Omission] = field(default_factory=set)
     _ends: float = 0.0
+    _usual_s: float = 0.0
+    """What the call took with all parts."""
 
     def of(self, calls: KeptCalls) -> None:
         """Adds what there is to tell of them to `findings`; nothing where every part showed."""
@@ -107,26 +113,32 @@ class KernelPartsNotShown:
         self, call: KeptCall, omitted: Sequence[Omission]
     ) -> tuple[Any, Sequence[Omission]]:
         """All that the call leaves behind, None where it fails; and what its launches could be run without."""
-        if time.monotonic() > self._ends:
+        began = time.monotonic()
+        if began > self._ends:
             raise _Late
         process, trial = self.process, call.trial
-        process.hold(call.weights)
-        process.command_executor({"kind": "omit", "omitted": [list(part) for part in omitted]})
+        # Without a part of it a loop may never end.
+        seconds = self._usual_s * _TIMES_AS_LONG if omitted else self._ends - began
+        seconds = max(_LEAST_S, seconds)
         try:
-            answer = process.call(trial.arguments, step=trial.step)
+            process.hold(call.weights)
+            process.command_executor({"kind": "mode", "mode": "execute", "seconds": seconds})
+            process.command_executor({"kind": "omit", "omitted": [list(part) for part in omitted]})
+            answer = process.call(trial.arguments, step=trial.step, most_s=seconds + _LEAST_S)
             rows = process.take_launches()
             met = process.command_executor({"kind": "met"}).header["parts"]
             state = process.state() if trial.expected.state64 else None
-            if not (trial.expected.state64 or trial.step):
-                process.still_holds(call.weights)
         except Rejected as refused:
-            if not omitted or refused.reason.code in OF_THE_PROCESS:
-                # It answers nothing more.
+            if not omitted or process.has_ended or refused.reason.code == "crash":
                 raise _Late from refused
+            process.take_launches()
             return None, ()
-        process.command_executor({"kind": "omit", "omitted": None})
+        if not (trial.expected.state64 or trial.step):
+            process.still_holds(call.weights)
         if any(row.get("fault") for row in rows):
             return None, ()
+        if not omitted:
+            self._usual_s = time.monotonic() - began
         left = answer.output, answer.changed_arguments, state
         return left, [Omission(str(kind), int(line), str(text)) for kind, line, text in met]
 
@@ -139,7 +151,7 @@ def _urgency(part: Omission) -> tuple[int, int]:
 def _sentence(parts: Sequence[Omission], calls: int) -> str:
     by_place = sorted(parts, key=_urgency)
     told = [f"line {part.line} `{part.text}` {_WORDS[part.kind]}" for part in by_place]
-    more = [f"{len(told) - _SHOWN} more likewise"] if len(told) > _SHOWN else []
+    more = more_at(part.line for part in by_place[_SHOWN:])
     return (
         f"the kernels would answer all of the {calls} judged calls that were looked at alike with less, so that "
         f"no call shows whether this is enough: {'; '.join([*told[:_SHOWN], *more])}"

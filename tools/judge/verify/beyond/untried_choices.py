@@ -65,8 +65,15 @@ def _is_untried(choice: Choice, ways: int, explained: Collection[float]) -> bool
 
 def _shown(untried: Sequence[Choice], seen: Mapping[Choice, int]) -> str:
     reported = [f"{_place(c)} {_outcome(c, seen[c])}" for c in untried[:_SHOWN]]
-    more = [f"{len(untried) - _SHOWN} more likewise"] if len(untried) > _SHOWN else []
-    return ", ".join([*reported, *more])
+    return ", ".join([*reported, *more_at(choice.line for choice in untried[_SHOWN:])])
+
+
+def more_at(lines: Iterable[int]) -> list[str]:
+    """Others of a list, which nobody may hide behind its first ones: their lines, each once."""
+    each = sorted(set(lines))
+    if not each:
+        return []
+    return [f"likewise in line{'s' * (len(each) > 1)} {', '.join(map(str, each))}"]
 
 
 def _place(choice: Choice) -> str:

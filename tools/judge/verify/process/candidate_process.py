@@ -124,6 +124,7 @@ class CandidateProcess(Processes):
         configuration: int = 0,
         surroundings: Surroundings = USUAL,
         meanwhile: Callable[[], bool] = only_waiting,
+        most_s: float | None = None,
     ) -> Answer:
         """Run the forward once on these inputs, or take the training `step` with them.
 
@@ -131,6 +132,7 @@ class CandidateProcess(Processes):
         of the last call's inputs, which differ from these in tensors only; `configuration`: which of
         those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`.
         `meanwhile`: what the judge does until the answer is there, piece by piece, as long as it is true.
+        `most_s`: how long it may take; None: as long as any.
         """
         self._calls += 1
         self.tuned = ()
@@ -142,7 +144,8 @@ class CandidateProcess(Processes):
             "configuration": configuration,
             "surroundings": to_data(surroundings),
         }
-        frame = self._ask(header, _call(arguments, step), self._limits.call_s, meanwhile)
+        seconds = self._limits.call_s if most_s is None else most_s
+        frame = self._ask(header, _call(arguments, step), seconds, meanwhile)
         value = self._open(frame)
         if not isinstance(value, tuple) or len(value) != 2:
             self._broke_protocol("its answer to a call is not an output")

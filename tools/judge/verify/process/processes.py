@@ -209,6 +209,11 @@ class Processes(Closing):
         frame = self.command_executor({"kind": "log", "facts": True})
         return list(frame.header.get("launches", []))
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more can be asked of it."""
+        return self._ended is not None
+
     def take_launches(self) -> list[dict[str, Any]]:
         """The executor's log since the last time, which is then forgotten."""
         if not self._asked_since:

@@ -23,6 +23,7 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     shaped_like,
 )
 from kernelagent.tools.judge.problem.trials.planting import patterns
+from kernelagent.tools.judge.problem.trials.planting.beside_multiples import beside_multiples
 from kernelagent.tools.judge.problem.trials.planting.beside_numbers import (
     numbers_between,
     pairs_about,
@@ -314,7 +315,11 @@ class Reach:
         values = fresh_values(tensor, domain, self.generator).reshape(-1)
         known = [int(v) for v in self.literals.values if v == int(v)]
         near = [n + d for n in known for d in (0, 1, -1) if domain.low <= n + d <= domain.high]
-        for number in dict.fromkeys(near[: max(1, values.numel() // _SHARE)]):
+        few = max(1, values.numel() // _SHARE)
+        of_divisors = beside_multiples(
+            known, int(domain.low), int(domain.high), 2 * few, self.generator
+        )
+        for number in [*of_divisors, *dict.fromkeys(near[:few])]:
             values[self._below(values.numel())] = number
         return values.reshape(tensor.shape)
 

@@ -1,0 +1,68 @@
+"""Whole numbers at which a quotient, a root or a logarithm of whole numbers takes its next value, and those beside them.
+
+`n // 86400` in floating point, by a reciprocal or a magic number is right for nearly all `n`: what shows that it is not is
+a remainder of nothing, or of one less than the divisor. So are roots beside squares, and bit lengths beside powers of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+
+_BESIDE = (-1, 0, 1)
+_TRIES = 4
+"""So many draws for each number that is asked for: some lie out of range."""
+_AT_THE_TOP = 0.05
+"""Half of the multiples are drawn from so much of the range: errors grow with the number."""
+
+
+def beside_multiples(
+    divisors: Sequence[int], low: int, high: int, count: int, generator: torch.Generator
+) -> list[int]:
+    """At most so many numbers from `low` to `high`, drawn; also multiples of the products of two divisors."""
+    products = {a * b for at, a in enumerate(divisors) for b in divisors[at:]}
+    usable = [n for n in dict.fromkeys([*divisors, *products]) if 2 < n <= max(abs(low), abs(high))]
+    kinds: list[Iterator[int]] = [
+        _squares(low, high, generator),
+        _powers(low, high, generator),
+        *(_multiples(number, low, high, generator) for number in usable),
+    ]
+    made: list[int] = []
+    for at in range(_TRIES * count):
+        number = next(kinds[at % len(kinds)], None)
+        if number is None:
+            continue
+        number += _BESIDE[_below(len(_BESIDE), generator)]
+        if low <= number <= high:
+            made.append(number)
+        if len(made) == count:
+            break
+    return made
+
+
+def _multiples(number: int, low: int, high: int, generator: torch.Generator) -> Iterator[int]:
+    first, last = -(-low // number), high // number
+    while first <= last:
+        begin = first
+        if _below(2, generator):
+            begin = last - int(_AT_THE_TOP * (last - first))
+        yield number * (begin + _below(last - begin + 1, generator))
+
+
+def _squares(low: int, high: int, generator: torch.Generator) -> Iterator[int]:
+    first, last = math.isqrt(max(0, low)), math.isqrt(max(0, high))
+    while last > 1:
+        yield (first + _below(last - first + 1, generator)) ** 2
+
+
+def _powers(low: int, high: int, generator: torch.Generator) -> Iterator[int]:
+    most = max(abs(low), abs(high)).bit_length()
+    while most > 1:
+        power = 1 << _below(most + 1, generator)
+        yield -power if high <= 0 or (low < 0 and _below(2, generator)) else power
+
+
+def _below(count: int, generator: torch.Generator) -> int:
+    return int(torch.randint(count, (), generator=generator))
