@@ -129,6 +129,7 @@ class KernelFacts:
     """On `virtual` a share of the estimate, said to be so by `tier`."""
     num_warps: int | None = None
     num_stages: int | None = None
+    """Rounds that its loops load ahead, where they say so themselves, else those of the launch."""
     registers: int | None = None
     spills: int | None = None
     """Spilling instructions (local loads and stores) in the machine code."""

@@ -101,8 +101,7 @@ _Cost = tuple[TrafficFacts, MachineFacts, LaunchEstimate]
 def launch_cost(row: Mapping[str, Any], ceilings: DeviceCeilings) -> _Cost:
     traffic = from_data(row["traffic"], TrafficFacts)
     machine = from_data(row["machine"], MachineFacts)
-    stages = row["options"]["num_stages"]
-    return traffic, machine, estimate_launch(traffic, machine, ceilings, stages)
+    return traffic, machine, estimate_launch(traffic, machine, ceilings, row["stages"])
 
 
 def _kernels(
@@ -131,7 +130,7 @@ def _kernel(
 ) -> KernelFacts:
     heaviest = max(places, key=lambda at: costs[at][2].us)
     row, (_, machine, cost) = launches[heaviest], costs[heaviest]
-    launched = [(*costs[at][:2], launches[at]["options"]["num_stages"]) for at in places]
+    launched = [(*costs[at][:2], launches[at]["stages"]) for at in places]
     spent = sum(costs[at][2].us for at in places)
     traffics = [costs[at][0] for at in places]
     x, y, z = row["grid"]
@@ -144,7 +143,7 @@ def _kernel(
         line=int(row["line"]),
         share_of_device_time=round(sum(useful[at] for at in places) / total_us, 4),
         num_warps=row["options"]["num_warps"],
-        num_stages=row["options"]["num_stages"],
+        num_stages=row["stages"],
         registers=machine.registers,
         spills=machine.spills,
         shared_bytes=machine.shared_bytes,

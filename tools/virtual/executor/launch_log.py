@@ -11,6 +11,7 @@ from kernelagent.domain.serialization import to_data
 from kernelagent.tools.virtual.batched.job import HowRun
 from kernelagent.tools.virtual.compiled.compiling import Compiled
 from kernelagent.tools.virtual.compiled.float_places import places_by_floats
+from kernelagent.tools.virtual.compiled.loop_stages import loop_stages
 from kernelagent.tools.virtual.compiled.short_sums import sums_in_16_bits
 from kernelagent.tools.virtual.device.binding import Kernel
 from kernelagent.tools.virtual.device.codec import encode
@@ -90,6 +91,7 @@ class LaunchLog:
             "line": launch.line,
             "grid": list(launch.grid),
             "options": launch.options,
+            "stages": loop_stages(compiled.ttir, int(launch.options["num_stages"])),
             "constexprs": {name: encode(value) for name, value in launch.constexprs.items()},
             "tensors": [
                 {"name": t.name, "shape": list(t.shape), "dtype": t.dtype} for t in launch.tensors
