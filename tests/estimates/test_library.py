@@ -237,3 +237,33 @@ def test_what_is_added_into_few_places_is_added_one_after_another() -> None:
 def test_a_running_sum_of_few_long_columns_takes_a_step_after_another() -> None:
     columns = operations(Calling(lambda x: torch.cumsum(x, 0)), meta(1 << 20, 2))
     assert H100.eager(columns).us.value > 1000
+
+
+class WrittenOut(nn.Module):
+    """Attention as textbooks have it, with a mask or without."""
+
+    def __init__(self, *, masks: bool) -> None:
+        super().__init__()
+        self.into = nn.Linear(32, 96)
+        self.out = nn.Linear(32, 32)
+        self.masks = masks
+        self.register_buffer("mask", torch.ones(64, 64).tril())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.into(x).split(32, dim=-1)
+        scores = (q @ k.transpose(-2, -1)) * 32**-0.5
+        if self.masks:
+            scores = scores.masked_fill(self.mask == 0, float("-inf"))
+        return self.out(torch.softmax(scores, dim=-1) @ v)
+
+
+def test_what_a_mask_may_hide_of_attention_is_not_in_the_least() -> None:
+    """A kernel leaves out the tiles that a causal mask hides, and is faster than all products would be."""
+    linear, attention = 2 * 8 * 64 * 32 * (96 + 32), 2 * 2 * 8 * 64 * 64 * 32
+
+    def least(*, masks: bool) -> int:
+        work = operations(WrittenOut(masks=masks), meta(8, 64, 32))
+        return sum(least_of(work, H100.gpu).flops.values())
+
+    assert least(masks=False) == linear + attention
+    assert least(masks=True) == linear

@@ -16,6 +16,8 @@ from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 _FIRST_RESULT_ONLY = frozenset({"pool", "batch_norm", "layer_norm", "group_norm"})
+_MASKING = frozenset({"masked_fill", "where", "tril", "triu"})
+_KEEPS_PLACES = frozenset({"pointwise", "copy"})
 _FORMED = frozenset({"fill", "random"})
 
 
@@ -47,7 +49,10 @@ def least_of(operations: Sequence[Operation], gpu: DeviceCeilings) -> Least:
     given, made = _bytes(operations)
     flops: dict[str, int] = {}
     elementwise = 0
-    for operation in operations:
+    left_out = _of_masked_attention(operations)
+    for at, operation in enumerate(operations):
+        if at in left_out:
+            continue
         if operation.flops:
             kind = gpu.dot_kind(operation.dtype, rounds=_rounds(operation))
             flops[kind] = flops.get(kind, 0) + operation.flops
@@ -94,6 +99,42 @@ def _binds(least: Least, us: float) -> Literal["dram", "math", "launch"]:
     if us > _MOSTLY_LAUNCH * least.device_us:
         return "launch"
     return "math" if least.math_us > least.dram_us else "dram"
+
+
+def _of_masked_attention(operations: Sequence[Operation]) -> set[int]:
+    """Products before and behind a softmax over which a mask was laid: as causal attention is written out.
+
+    A kernel leaves out what the mask hides, and how much that is only values tell: nothing of them is counted.
+    """
+    masked: set[int] = set()
+    probabilities: set[int] = set()
+    behind: set[int] = set()
+    for at, operation in enumerate(operations):
+        read = {operand.key for operand in operation.reads}
+        written = {operand.key for operand in operation.writes}
+        if operation.name.rstrip("_") in _MASKING:
+            masked |= written
+        elif operation.kind == "softmax" and read & masked:
+            probabilities |= written
+        elif operation.kind in _KEEPS_PLACES:
+            masked |= written if read & masked else set()
+            probabilities |= written if read & probabilities else set()
+        elif operation.kind == "matmul" and read & probabilities:
+            behind.add(at)
+    if not behind:
+        return set()
+    scores: set[int] = set()
+    before: set[int] = set()
+    for at, operation in reversed(list(enumerate(operations))):
+        read = {operand.key for operand in operation.reads}
+        written = {operand.key for operand in operation.writes}
+        softmax = operation.kind == "softmax" and written & probabilities
+        passes = operation.kind in _KEEPS_PLACES and written & scores
+        if softmax or passes:
+            scores |= read
+        elif operation.kind == "matmul" and written & scores:
+            before.add(at)
+    return behind | before
 
 
 def _bytes(operations: Sequence[Operation]) -> tuple[int, int]:

@@ -4,7 +4,8 @@ Bytes: every input, parameter and buffer that the result depends on, read once, 
 written once, at peak DRAM bandwidth. Operations: the products of the reference, in the order it
 makes them, at dense peak. Assumed: inputs and parameters hold ordinary floats (no product with zero,
 no infinity), labels are not ignored, sums are not rearranged by algebra. Rows that indices pick, and
-operands that a mask, an integer or a table may switch off, count nothing at all.
+operands that a mask, an integer or a table may switch off, count nothing at all, and neither do products with what
+a mask has been laid over.
 """
 
 from __future__ import annotations
@@ -186,6 +187,9 @@ def _level(values: torch.Tensor) -> int:
 def _flops(needed: Necessary) -> dict[str, int]:
     flops: dict[str, int] = {}
     for operation in needed.operations:
+        operands = tensors_of((operation.args, operation.kwargs))
+        if any(key_of(tensor) in needed.masked for tensor in operands):
+            continue
         count = _flops_of(operation)
         if count:
             name = "mm" if operation.name in RECURRENT else operation.name

@@ -25,6 +25,7 @@ from kernelagent.tools.judge.bounds.operation_needs import (
     demands_of,
     key_of,
     known_of,
+    masked_by,
     tensors_of,
 )
 
@@ -140,6 +141,8 @@ class Necessary:
     """Storages whose new contents the caller sees: outputs, and operands changed in place."""
     operations: tuple[Operation, ...]
     """Those whose whole result is needed."""
+    masked: frozenset[int] = frozenset()
+    """Storages of which a mask may leave a part, and a product with the rest may be left out."""
 
 
 def necessary(
@@ -168,7 +171,7 @@ def necessary(
     known = known_of(recorder.operations, args, kwargs, switches)
     needs = {key: Need(list(need.views)) for key, need in written.items()}
     whole = [op for op in reversed(recorder.operations) if _follow(op, needs, known)]
-    return Necessary(needs, written, tuple(reversed(whole)))
+    return Necessary(needs, written, tuple(reversed(whole)), masked_by(recorder.operations, known))
 
 
 def _follow(operation: Operation, needs: dict[int, Need], known: Known) -> bool:

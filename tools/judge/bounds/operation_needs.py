@@ -29,6 +29,12 @@ _NORMS = frozenset(
 """Zeros in the running mean switch nothing off here."""
 _SUMS = frozenset("add sub rsub".split())
 """For these only an infinity in one operand makes the other irrelevant; a zero does not."""
+_KEEP_ZEROS = frozenset(
+    """_softmax _to_copy clone cat stack copy flip roll repeat add sub mul div native_dropout""".split()
+)
+"""What is zero, or hidden, stays so in their results."""
+_BY_TRUTHS = frozenset("masked_fill where masked_scatter".split())
+_TRIANGLES = frozenset("tril triu".split())
 _PICKED_BY = {"embedding": (1,), "index": (1,), "index_select": (2,), "gather": (2,), "take": (1,)}
 """Positions of the index arguments. The indexed tensor itself is not counted: one element of it may be enough."""
 _ZEROS, _INFINITIES = 1, 2
@@ -121,6 +127,26 @@ def known_of(
                 levels[key_of(result)] = _INFINITIES if result.is_floating_point() else _ZEROS
     softmaxed = (op for op in operations if op.name == "_log_softmax")
     return Known(levels, frozenset(key_of(r) for op in softmaxed for r in op.results))
+
+
+def masked_by(operations: Sequence[Operation], known: Known) -> frozenset[int]:
+    """Storages that hold what a mask may have made zero, or minus infinity before a softmax, and what is made of them.
+
+    A kernel may leave such elements out of a product, whole tiles of them as in causal attention.
+    """
+    masked: set[int] = set()
+    for operation in operations:
+        name = operation.name.rstrip("_")
+        operands = tensors_of((operation.args, operation.kwargs))
+        by_truths = name in _BY_TRUTHS and any(map(_is_mask, operands))
+        by_infinities = name in _SUMS and any(
+            _level(t, known.levels) >= _INFINITIES for t in operands
+        )
+        keeps = name in _KEEP_ZEROS or name not in _ALL or _is_pointwise(operation)
+        passed_on = keeps and any(key_of(t) in masked for t in operands)
+        if by_truths or by_infinities or name in _TRIANGLES or passed_on:
+            masked |= {key_of(t) for t in (*operation.results, *operation.changed)}
+    return frozenset(masked)
 
 
 def attention_pairs(query: torch.Tensor, key: torch.Tensor, causal: bool) -> int:

@@ -125,6 +125,24 @@ def test_a_causal_mask_kept_as_a_buffer_hides_scores_by_its_values():
     assert bytes_of(shifting, meta(8, 64, 64))[0] == 8 * 64 * 64 * 4
 
 
+def test_products_with_what_a_mask_was_laid_over_are_not_counted():
+    """Half of them may be left out, as in causal attention that is written out."""
+
+    def attention(self, q, k, v):
+        scores = (q @ k.transpose(-2, -1)).masked_fill(self.mask == 0, float("-inf"))
+        return scores.softmax(-1) @ v @ self.out
+
+    written_out = Calling(attention, mask=torch.ones(64, 64).tril(), out=torch.randn(32, 32))
+    tensors = [meta(8, 64, 32) for _ in range(3)]
+    flops = headroom_of(written_out, tensors, {}, H200).fewest_flops
+    assert sum(flops.values()) == 2 * 8 * 64 * 32 * 32
+    plain = Calling(lambda q, k, v: (q @ k.transpose(-2, -1)).softmax(-1) @ v)
+    both = headroom_of(plain, tensors, {}, H200).fewest_flops
+    assert sum(both.values()) == 2 * 2 * 8 * 64 * 64 * 32
+    lower = Calling(lambda x, y: torch.tril(x) @ y)
+    assert not headroom_of(lower, [meta(64, 64), meta(64, 64)], {}, H200).fewest_flops
+
+
 @pytest.mark.parametrize(("value", "read"), [(448.0, 8 * 64 * 4), (float("nan"), 0)])
 def test_a_buffer_of_eight_bit_floats_hides_by_its_values_too(value, read):
     shift = torch.full((64,), value).to(torch.float8_e4m3fn)
