@@ -13,6 +13,7 @@ from kernelagent.tools.virtual.compiled.compiling import Compiled
 from kernelagent.tools.virtual.compiled.float_places import places_by_floats
 from kernelagent.tools.virtual.compiled.loop_stages import loop_stages
 from kernelagent.tools.virtual.compiled.short_sums import sums_in_16_bits
+from kernelagent.tools.virtual.compiled.whole_sums import sums_whole_numbers_in_floats
 from kernelagent.tools.virtual.device.binding import Kernel
 from kernelagent.tools.virtual.device.codec import encode
 from kernelagent.tools.virtual.executor.launch import Launch
@@ -131,6 +132,8 @@ class LaunchLog:
             row["short_sums"] = short
         if (line := places_by_floats(compiled.ttir)) is not None:
             row["float_places"] = line
+        if sums_whole_numbers_in_floats(compiled.ttir):
+            row["whole_sums"] = True
         if self.compared is not None:
             row |= self._of_compared(row["handle"])
         if logged.traffic is not None:

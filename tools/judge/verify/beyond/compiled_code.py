@@ -22,6 +22,7 @@ class CompiledCode:
         self._rounds: dict[str, str] = {}
         self._short_sums: dict[str, str] = {}
         self._float_places: dict[str, str] = {}
+        self._whole_sums: dict[str, None] = {}
 
     def note(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Rows of the executor's log."""
@@ -35,6 +36,8 @@ class CompiledCode:
                 self._short_sums.setdefault(name, str(short))
             if (line := row.get("float_places")) is not None:
                 self._float_places.setdefault(name, str(line))
+            if row.get("whole_sums"):
+                self._whole_sums[name] = None
             if told := row.get("rounds_otherwise"):
                 self._rounds.setdefault(name, str(told))
 
@@ -66,6 +69,13 @@ class CompiledCode:
                 f"{shown} computes places in memory by floating point numbers: float32 has not every whole number beyond "
                 f"16,777,216, and a quotient may come out one too small, so that some places may be wrong at your sizes "
                 f"which are right at those that were executed",
+            )
+        if self._whole_sums and smaller:
+            shown = ", ".join(f"`{name}`" for name in self._whole_sums)
+            yield Disclosure(
+                "whole_sums_in_floats",
+                f"{shown} adds up whole numbers in floating point and gives whole numbers back: float32 has not every one "
+                f"beyond 16,777,216, which sums at your sizes may reach and those that were executed do not",
             )
         if self._rounds:
             yield Disclosure("compiled_rounds", "; ".join(list(self._rounds.values())[:_SHOWN]))
