@@ -45,8 +45,8 @@ def feedback_for(evaluation: Evaluation, before: Evaluation | None = None) -> st
     lines += [_kernel(kernel, evaluation.device) for kernel in by_cost(evaluation)[:_KERNELS]]
     if evaluation.accepted:
         lines += [f"Hint: {hint}" for hint in hints_for(evaluation)[:_HINTS]]
-    known = {d.code for d in before.disclosures} if before is not None else frozenset[str]()
-    notes = sorted(evaluation.disclosures, key=lambda note: note.code in known)
+    known = () if before is None else before.disclosures
+    notes = sorted(evaluation.disclosures, key=lambda note: note in known)
     lines += [f"Note: {d.message}" for d in notes[:_NOTES]]
     return "\n".join(lines[:_LINES])
 

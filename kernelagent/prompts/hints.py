@@ -222,8 +222,10 @@ def _narrow(kernel: KernelFacts) -> str | None:
     if kernel.bound not in _MEMORY or not widths or max(widths) > _NARROW_BITS:
         return None
     if kernel.rows_aligned is False:
-        # Its rows begin anywhere: no load along them can be that wide.
-        return None
+        return (
+            f"its widest loads are {max(widths)} bits; rows of its tensors begin at no multiples of 16 bytes, so that "
+            f"only loads which run flat over several rows can have {_WIDE_BITS}"
+        )
     return (
         f"its widest loads are {max(widths)} bits; addresses that are contiguous and aligned along "
         f"the fastest dimension allow {_WIDE_BITS}-bit loads"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -40,12 +41,13 @@ from kernelagent.tools.judge.problem.wrong_steps.shown import Shown
 from kernelagent.tools.judge.stages import Stages
 from kernelagent.tools.judge.verify.at_your_sizes.comparing import compare_at_your_sizes
 from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
-from kernelagent.tools.judge.verify.beyond.kernel_parts import KernelPartsNotShown
+from kernelagent.tools.judge.verify.beyond.kernel_parts import PARTS_LEFT_OUT, KernelPartsNotShown
 from kernelagent.tools.judge.verify.beyond.reference_choices import file_of_forward
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.other_methods import other_methods
 from kernelagent.tools.judge.verify.parameters import compare_parameters
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.verify import Verifier
 
 _FIRST_ORDER = (
@@ -120,11 +122,17 @@ class Examination:
     def _tell_of_parts(self) -> None:
         """What the kernels could do with less without a judged call's showing it."""
         context, findings = self.context, self.findings
-        if context.device.kind != "virtual" or not len(findings.kept_calls):
+        if context.device.kind != "virtual":
             return
-        with self.stages.step("kernel parts"), self.start() as process:
+        asked = False
+        # What ends early here refuses nobody: it was right in every judged call.
+        with self.stages.step("kernel parts"), suppress(Rejected), self.start() as process:
             make_ready(context, process)
-            KernelPartsNotShown(process, findings, _PARTS_S[self.purpose]).of(findings.kept_calls)
+            asked = len(findings.kept_calls) > 0
+            seconds = _PARTS_S[self.purpose]
+            KernelPartsNotShown(process, findings, seconds).of(findings.kept_calls)
+        if not asked:
+            findings.note_untried(PARTS_LEFT_OUT)
 
     @property
     def _last(self) -> bool:

@@ -29,12 +29,10 @@ _NORMS = frozenset(
 """Zeros in the running mean switch nothing off here."""
 _SUMS = frozenset("add sub rsub".split())
 """For these only an infinity in one operand makes the other irrelevant; a zero does not."""
-_KEEP_ZEROS = frozenset(
-    """_softmax _to_copy clone cat stack copy flip roll repeat add sub mul div native_dropout""".split()
-)
-"""What is zero, or hidden, stays so in their results."""
-_BY_TRUTHS = frozenset("masked_fill where masked_scatter".split())
-_TRIANGLES = frozenset("tril triu".split())
+_ONE_BY_ONE = frozenset("_to_copy clone copy mul div add sub native_dropout bernoulli".split())
+"""What is hidden, or nothing, stays so in their results, but for sums with what is not."""
+_HIDES = -1e3
+"""Filled in before a softmax it leaves nothing there."""
 _PICKED_BY = {"embedding": (1,), "index": (1,), "index_select": (2,), "gather": (2,), "take": (1,)}
 """Positions of the index arguments. The indexed tensor itself is not counted: one element of it may be enough."""
 _ZEROS, _INFINITIES = 1, 2
@@ -130,23 +128,36 @@ def known_of(
 
 
 def masked_by(operations: Sequence[Operation], known: Known) -> frozenset[int]:
-    """Storages that hold what a mask may have made zero, or minus infinity before a softmax, and what is made of them.
+    """Storages that hold a softmax over which a mask was laid, and what is made of them one by one.
 
-    A kernel may leave such elements out of a product, whole tiles of them as in causal attention.
+    A kernel may leave out of a product what is zero in them, whole tiles as in causal attention.
     """
-    masked: set[int] = set()
+    hidden: set[int] = set()
+    """Minus infinity may stand in these, or a number so large that its exponential is zero."""
+    shares: set[int] = set()
     for operation in operations:
         name = operation.name.rstrip("_")
         operands = tensors_of((operation.args, operation.kwargs))
-        by_truths = name in _BY_TRUTHS and any(map(_is_mask, operands))
-        by_infinities = name in _SUMS and any(
-            _level(t, known.levels) >= _INFINITIES for t in operands
-        )
-        keeps = name in _KEEP_ZEROS or name not in _ALL or _is_pointwise(operation)
-        passed_on = keeps and any(key_of(t) in masked for t in operands)
-        if by_truths or by_infinities or name in _TRIANGLES or passed_on:
-            masked |= {key_of(t) for t in (*operation.results, *operation.changed)}
-    return frozenset(masked)
+        written = {key_of(t) for t in (*operation.results, *operation.changed)}
+        if _lays_a_mask(name, operation.args, operands, known):
+            hidden |= written
+        elif name == "_softmax" and any(key_of(t) in hidden for t in operands):
+            shares |= written
+        elif name in _ONE_BY_ONE:
+            for held in (hidden, shares):
+                held |= written if any(key_of(t) in held for t in operands) else set()
+    return frozenset(shares)
+
+
+def _lays_a_mask(
+    name: str, args: tuple[Any, ...], operands: Sequence[torch.Tensor], known: Known
+) -> bool:
+    if name == "masked_fill":
+        filled = args[2]
+        return not isinstance(filled, int | float) or filled <= _HIDES
+    if name == "where":
+        return any(map(_is_mask, operands))
+    return name in _SUMS and any(_level(t, known.levels) >= _INFINITIES for t in operands)
 
 
 def attention_pairs(query: torch.Tensor, key: torch.Tensor, causal: bool) -> int:

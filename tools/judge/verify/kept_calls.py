@@ -1,4 +1,4 @@
-"""Judged calls that are kept to be made again: one of each kind, as far as memory goes."""
+"""Judged calls that are kept to be made again: one or two of each kind, as far as memory goes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kernelagent.tools.calls.training_step import TrainingStep
+from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.trials.interpreted_work import bytes_in
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 
@@ -17,10 +19,13 @@ _MOST_ALIKE = 2
 
 @dataclass(frozen=True)
 class KeptCall:
-    """A call that was right, and the weights it was made with."""
+    """What a call that was right was made with."""
 
-    trial: Trial
+    arguments: Arguments
+    step: TrainingStep | None
     weights: Mapping[str, torch.Tensor]
+    leaves_state: bool
+    natural: bool
 
 
 @dataclass
@@ -29,20 +34,34 @@ class KeptCalls:
 
     _calls: list[KeptCall] = field(default_factory=list)
     _alike: dict[tuple[str, str, bool], int] = field(default_factory=dict)
+    _weights: set[int] = field(default_factory=set)
+    """Of those that are kept, by identity: several calls have the same."""
     _bytes: int = 0
 
     def add(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """Keep it, unless there are such calls already or it is too large."""
         kind = trial.input_set, trial.probe, trial.step is not None
-        size = bytes_in(trial.arguments)
+        upstream = None if trial.step is None else trial.step.upstream
+        size = bytes_in((trial.arguments, upstream))
+        if id(weights) not in self._weights:
+            size += bytes_in(dict(weights))
         if self._alike.get(kind, 0) >= _MOST_ALIKE or self._bytes + size > _MOST_BYTES:
             return
         self._alike[kind] = self._alike.get(kind, 0) + 1
+        self._weights.add(id(weights))
         self._bytes += size
-        self._calls.append(KeptCall(trial, weights))
+        self._calls.append(
+            KeptCall(
+                trial.arguments,
+                trial.step,
+                weights,
+                leaves_state=bool(trial.expected.state64),
+                natural=trial.probe == "natural",
+            )
+        )
 
     def __iter__(self) -> Iterator[KeptCall]:
-        return iter(sorted(self._calls, key=lambda call: call.trial.probe != "natural"))
+        return iter(sorted(self._calls, key=lambda call: not call.natural))
 
     def __len__(self) -> int:
         return len(self._calls)

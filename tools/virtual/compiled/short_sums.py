@@ -19,6 +19,7 @@ _YIELD = re.compile(r"scf\.yield\s+(.*?)\s*:\s*(.*?)(?:\s+loc\(.*)?$")
 _RETURN = re.compile(r"tt\.reduce\.return")
 _NAMES = {"bf16": "bfloat16", "f16": "float16", "i16": "int16", "i8": "int8"}
 _ADDED = ("arith.addf", "arith.addi", "arith.subf", "arith.subi", "math.fma", "tt.dot")
+_TAKEN_FROM = ("arith.subf", "arith.subi")
 _BEGINS = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+)")
 _OPERAND = re.compile(r"%[\w.$-]+")
 _LOOP = re.compile(r"(?:scf\.for .*iter_args|scf\.while )\((.*)")
@@ -99,5 +100,8 @@ def _adds_to(name: str, begun: str, made: Mapping[str, str]) -> bool:
         seen.add((value, added))
         operation = made[value]
         added = added or operation.startswith(_ADDED)
-        waiting += [(operand, added) for operand in _OPERAND.findall(operation)]
+        operands = _OPERAND.findall(operation)
+        # From something less what the round began with nothing adds up.
+        operands = operands[:1] if operation.startswith(_TAKEN_FROM) else operands
+        waiting += [(operand, added) for operand in operands]
     return False

@@ -363,7 +363,7 @@ class LogicRewriter(ast.NodeTransformer):
         constant = written(node.annotation).split(".")[-1] == "constexpr"
         if node.value is not None and not constant:
             made = ast.Assign([node.target], call("bound", [node.value]))
-            return ast.copy_location(made, node)
+            return self._kept(ast.copy_location(made, node))
         if node.value is None and constant and isinstance(node.target, ast.Name):
             self._constants.add(node.target.id)
         return node

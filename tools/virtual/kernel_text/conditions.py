@@ -81,6 +81,8 @@ class _Marker(ast.NodeTransformer):
         self._shown = Shown()
         self._within = False
         """Whether what is visited is an operand of a join that is noted as a whole."""
+        self._counts_up = False
+        """Whether it is the test of a `while`, which goes on until a number is there."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         return self._marked(node, joins=False)
@@ -96,7 +98,9 @@ class _Marker(ast.NodeTransformer):
         return self._marked(node, joins=True) if joins else self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> ast.AST:
+        self._counts_up, before = True, self._counts_up
         node.test = self._asked(node.test)
+        self._counts_up = before
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
@@ -205,7 +209,8 @@ class _Marker(ast.NodeTransformer):
         if known or not has_data(node, self._loaded):
             visited: ast.expr = self.visit(self._used(node) if known else node)
             return visited
-        return self._reported("asked", self.visit(node), by_data=True)
+        shown = self._shown(node)
+        return self._reported("asked", self.visit(node), by_data=True, shown=shown)
 
     def _asserted(self, node: ast.expr) -> ast.expr:
         """What ends all that a program has on the GPU where it does not hold, in a kernel that is compiled so."""
@@ -250,7 +255,7 @@ class _Marker(ast.NodeTransformer):
     def _border(self, node: ast.Compare, shown: str) -> None:
         """Have a comparison of places and sizes, of one bound, hold in fewer places where that is asked."""
         (compared, *others) = (type(op).__name__ for op in node.ops)
-        if others or compared not in COMPARED:
+        if others or compared not in COMPARED or (compared == "NotEq" and not self._counts_up):
             return
         line = node.lineno + self._first_line - 1
         place = [ast.Constant(part) for part in (line, shown, compared)]
@@ -287,9 +292,13 @@ class _Marker(ast.NodeTransformer):
             return name_of(node.func) in _COUNTING and not node.keywords
         return isinstance(node, ast.Subscript | ast.Slice | ast.Tuple | ast.Name | ast.Attribute)
 
-    def _reported(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
+    def _reported(
+        self, name: str, node: ast.expr, *, by_data: bool, shown: str | None = None
+    ) -> ast.expr:
+        """`shown`: the text, where something has been put into the node already."""
         line = node.lineno + self._first_line - 1
-        reported = [ast.Constant(part) for part in (line, self._shown(node), by_data)]
+        text = self._shown(node) if shown is None else shown
+        reported = [ast.Constant(part) for part in (line, text, by_data)]
         return ast.copy_location(call(name, [*reported, node]), node)
 
     def _is_of_infinity(self, node: ast.expr) -> bool:

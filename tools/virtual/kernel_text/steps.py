@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kernelagent.tools.source_text import written
 
+Assignment = ast.Assign | ast.AugAssign | ast.AnnAssign
 Position = tuple[int, int]
 """Line and column in a kernel's text."""
 
@@ -33,13 +34,15 @@ def steps_of(function: ast.FunctionDef) -> dict[Position, Step]:
     return {(node.lineno, node.col_offset): step for node, step in found}
 
 
-def _of_block(
-    statements: Iterable[ast.stmt], bound: set[str]
-) -> Iterator[tuple[ast.Assign | ast.AugAssign, Step]]:
+def _of_block(statements: Iterable[ast.stmt], bound: set[str]) -> Iterator[tuple[Assignment, Step]]:
     """`bound`: names that have a value for sure before the block; those that have one after it are added."""
     for node in statements:
         match node:
-            case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+            case (
+                ast.Assign(targets=[target])
+                | ast.AugAssign(target=target)
+                | ast.AnnAssign(target=target, value=ast.expr())
+            ):
                 names = _names(target)
                 instead = _instead(node, names, bound)
                 if instead:
@@ -59,12 +62,13 @@ def _of_block(
 
 
 def _instead(
-    node: ast.Assign | ast.AugAssign, names: tuple[str, ...], bound: set[str]
+    node: Assignment, names: tuple[str, ...], bound: set[str]
 ) -> tuple[tuple[str, ...], ...]:
     if names and bound.issuperset(names):
         return (names,)
     if len(names) != 1:
         return ()
+    assert node.value is not None
     read = [part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)]
     return tuple((name,) for name in dict.fromkeys(read) if name in bound)
 

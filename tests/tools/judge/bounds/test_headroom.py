@@ -139,8 +139,21 @@ def test_products_with_what_a_mask_was_laid_over_are_not_counted():
     plain = Calling(lambda q, k, v: (q @ k.transpose(-2, -1)).softmax(-1) @ v)
     both = headroom_of(plain, tensors, {}, H200).fewest_flops
     assert sum(both.values()) == 2 * 2 * 8 * 64 * 64 * 32
-    lower = Calling(lambda x, y: torch.tril(x) @ y)
-    assert not headroom_of(lower, [meta(64, 64), meta(64, 64)], {}, H200).fewest_flops
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w, m: torch.where(x > 0, x, x.exp() - 1) @ w,
+        lambda x, w, m: (x + x.masked_fill(m, 0.0)) @ w,
+        lambda x, w, m: x.masked_fill(m, 0.0).softmax(-1) @ w,
+        lambda x, w, m: torch.exp(x.tril()) @ w,
+    ],
+)
+def test_products_of_what_is_chosen_otherwise_are_counted(function):
+    mask = meta(64, 64, dtype=torch.bool)
+    flops = headroom_of(Calling(function), [meta(64, 64), meta(64, 64), mask], {}, H200)
+    assert sum(flops.fewest_flops.values()) == 2 * 64**3
 
 
 @pytest.mark.parametrize(("value", "read"), [(448.0, 8 * 64 * 4), (float("nan"), 0)])

@@ -32,10 +32,16 @@ class Asked:
     omitted: frozenset[Omission] = frozenset()
     calls: list[frozenset[Omission]] = field(default_factory=list)
     has_ended: bool = False
+    holds: Any = None
+    spoiled: bool = False
+    """A call without a part has written to the weights."""
 
-    def hold(self, weights: Mapping[str, torch.Tensor]) -> None: ...
+    def hold(self, weights: Mapping[str, torch.Tensor]) -> None:
+        if self.holds is not weights:
+            self.holds, self.spoiled = weights, False
 
-    def still_holds(self, weights: Mapping[str, torch.Tensor]) -> None: ...
+    def still_holds(self, weights: Mapping[str, torch.Tensor]) -> None:
+        self.holds = weights
 
     def take_launches(self) -> list[dict[str, Any]]:
         return []
@@ -46,16 +52,20 @@ class Asked:
         return SimpleNamespace(header={"parts": [list(part) for part in self.met]})
 
     def call(self, arguments: int, step: None, most_s: float) -> Any:
-        assert most_s < 120
+        assert most_s < 300
+        assert not self.spoiled
         self.calls.append(self.omitted)
+        self.holds, self.spoiled = None, bool(self.omitted)
         value = torch.tensor([self.answers(arguments, self.omitted)])
         return SimpleNamespace(output=value, changed_arguments=None)
 
 
 def calls(count: int) -> Any:
-    expected = SimpleNamespace(state64={})
-    trials = [SimpleNamespace(arguments=n, step=None, expected=expected) for n in range(count)]
-    return [KeptCall(trial, {}) for trial in trials]  # type: ignore[arg-type]
+    weights = {"w": torch.zeros(1)}
+    return [
+        KeptCall(n, None, weights, leaves_state=False, natural=True)  # type: ignore[arg-type]
+        for n in range(count)
+    ]
 
 
 def told(asked: Asked, count: int, seconds: float = 60.0) -> dict[str, str]:
@@ -107,3 +117,21 @@ def test_a_process_that_has_ended_shows_nothing_and_that_is_told() -> None:
 
 def test_few_calls_for_lack_of_time_tell_nothing_but_that() -> None:
     assert list(told(Asked(answered, (NEVER,)), 10, seconds=0.0)) == ["beyond_not_tried"]
+
+
+def test_what_cannot_be_asked_refuses_nobody() -> None:
+    class WithoutAnExecutor(Asked):
+        def command_executor(self, command: Mapping[str, Any]) -> Any:
+            raise Rejected("unverifiable", "the executor gave no answer")
+
+    assert list(told(WithoutAnExecutor(answered, (NEVER,)), 10)) == ["beyond_not_tried"]
+
+
+def test_each_part_was_left_out_of_as_many_calls_as_are_told() -> None:
+    def met_late(call: int, omitted: frozenset[Omission]) -> float:
+        asked.met = (NEVER,) if call < 7 else (NEVER, LATE)
+        return 1.0
+
+    asked = Asked(met_late, (NEVER,))
+    (message,) = told(asked, 10).values()
+    assert "all of the 3 judged calls" in message

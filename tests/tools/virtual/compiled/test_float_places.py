@@ -32,6 +32,34 @@ def in_a_loop(x_ptr, out_ptr, n, inverse):
 
 
 @triton.jit
+def behind_a_loop(x_ptr, out_ptr, n, inverse):
+    at = tl.arange(0, 64)
+    place = (at.to(tl.float32) * inverse).to(tl.int32)
+    for _ in range(n):
+        place = place + 1
+    tl.store(out_ptr + at, tl.load(x_ptr + place))
+
+
+@triton.jit
+def in_a_branch(x_ptr, out_ptr, n, inverse):
+    at = tl.arange(0, 64)
+    place = at
+    if n > 4:
+        place = (at.to(tl.float32) * inverse).to(tl.int32)
+    tl.store(out_ptr + at, tl.load(x_ptr + place))
+
+
+@triton.jit
+def along_a_chain(x_ptr, out_ptr, n, inverse):
+    at = tl.arange(0, 64)
+    place = tl.zeros((64,), tl.int32)
+    for _ in range(n):
+        place = tl.load(x_ptr + place).to(tl.int32)
+    half = (place.to(tl.float32) * inverse).to(tl.int32)
+    tl.store(out_ptr + at, tl.load(x_ptr + half))
+
+
+@triton.jit
 def by_division(x_ptr, out_ptr, n, inverse):
     at = tl.program_id(0) * 64 + tl.arange(0, 64)
     x = tl.load(x_ptr + at // 7, mask=at < n, other=0.0)
@@ -58,13 +86,17 @@ def line_of(kernel: triton.JITFunction, text: str) -> str:
     return str(kernel.fn.__code__.co_firstlineno + 1 + place)
 
 
-@pytest.mark.parametrize("kernel", [by_a_reciprocal, in_a_loop], ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize(
+    "kernel",
+    [by_a_reciprocal, in_a_loop, behind_a_loop, in_a_branch],
+    ids=lambda kernel: kernel.__name__,
+)
 def test_a_place_by_fractions_is_told_with_its_line(kernel: triton.JITFunction) -> None:
     assert told(kernel) == line_of(kernel, ".to(tl.float32) * inverse")
 
 
 @pytest.mark.parametrize(
-    "kernel", [by_division, by_coordinates], ids=lambda kernel: kernel.__name__
+    "kernel", [by_division, by_coordinates, along_a_chain], ids=lambda kernel: kernel.__name__
 )
 def test_whole_numbers_and_what_was_loaded_are_quiet(kernel: triton.JITFunction) -> None:
     assert told(kernel) is None

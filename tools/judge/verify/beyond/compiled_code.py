@@ -56,7 +56,7 @@ class CompiledCode:
             shown = "; ".join(f"`{n}` adds up {what}" for n, what in self._short_sums.items())
             yield Disclosure(
                 "sums_in_16_bits",
-                f"{shown}, where torch adds up in float32, and whole numbers in int64: sums longer than those that were "
+                f"{shown}, where torch adds up rows in float32, and of whole numbers in int64: sums longer than those that were "
                 f"judged, and of like signs, lose digits, and beyond 65504 float16 has none, beyond 32767 int16",
             )
         if self._float_places and smaller:

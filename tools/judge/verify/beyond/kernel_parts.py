@@ -37,6 +37,8 @@ _WORDS = {
     FIRST: "without its first number",
     UPPER: "with its lower half alone",
 }
+PARTS_LEFT_OUT = "kernels_with_parts_left_out"
+"""What was not tried, where there was no time."""
 _SHOWN = 4
 _TIMES_AS_LONG, _LEAST_S = 4.0, 0.5
 """How long a call may take without a part, by what it takes with all."""
@@ -65,23 +67,23 @@ class KernelPartsNotShown:
     def of(self, calls: KeptCalls) -> None:
         """Adds what there is to tell of them to `findings`; nothing where every part showed."""
         self._ends = time.monotonic() + self.seconds
-        self.process.command_executor(
-            {"kind": "observe", "bounds": True, "races": False, "traffic": False}
-        )
+        watched = {"bounds": True, "races": False, "traffic": False}
         complete = True
         try:
+            self.process.command_executor({"kind": "observe", **watched})
             for call in calls:
                 self._look_at(call)
-        except _Late:
+        except (_Late, Rejected):
+            # Of a process that has ended, or an executor: nothing here refuses anybody.
             complete = False
         told = {n: c for n, c in self._left.items() if c and (complete or c >= _ENOUGH_CALLS)}
         if told:
             self.findings.disclose(
-                "kernel_parts_not_shown", _sentence(list(told), max(told.values()))
+                "kernel_parts_not_shown", _sentence(list(told), min(told.values()))
             )
         nothing_known = not self._left and not self._shown
         if not complete and (nothing_known or len(told) < len(self._left)):
-            self.findings.note_untried("kernels_with_parts_left_out")
+            self.findings.note_untried(PARTS_LEFT_OUT)
 
     def _look_at(self, call: KeptCall) -> None:
         usual, met = self._answer(call, ())
@@ -116,31 +118,32 @@ class KernelPartsNotShown:
         began = time.monotonic()
         if began > self._ends:
             raise _Late
-        process, trial = self.process, call.trial
+        process = self.process
         # Without a part of it a loop may never end.
-        seconds = self._usual_s * _TIMES_AS_LONG if omitted else self._ends - began
-        seconds = max(_LEAST_S, seconds)
+        left = self._ends - began
+        seconds = max(_LEAST_S, min(left, self._usual_s * _TIMES_AS_LONG) if omitted else left)
         try:
+            # What a call without a part has written to is loaded again.
             process.hold(call.weights)
             process.command_executor({"kind": "mode", "mode": "execute", "seconds": seconds})
             process.command_executor({"kind": "omit", "omitted": [list(part) for part in omitted]})
-            answer = process.call(trial.arguments, step=trial.step, most_s=seconds + _LEAST_S)
+            answer = process.call(call.arguments, step=call.step, most_s=2 * seconds + _LEAST_S)
             rows = process.take_launches()
             met = process.command_executor({"kind": "met"}).header["parts"]
-            state = process.state() if trial.expected.state64 else None
+            state = process.state() if call.leaves_state else None
         except Rejected as refused:
             if not omitted or process.has_ended or refused.reason.code == "crash":
                 raise _Late from refused
             process.take_launches()
             return None, ()
-        if not (trial.expected.state64 or trial.step):
+        if not (omitted or call.leaves_state or call.step):
             process.still_holds(call.weights)
         if any(row.get("fault") for row in rows):
             return None, ()
         if not omitted:
             self._usual_s = time.monotonic() - began
-        left = answer.output, answer.changed_arguments, state
-        return left, [Omission(str(kind), int(line), str(text)) for kind, line, text in met]
+        everything = answer.output, answer.changed_arguments, state
+        return everything, [Omission(str(kind), int(line), str(text)) for kind, line, text in met]
 
 
 def _urgency(part: Omission) -> tuple[int, int]:

@@ -52,6 +52,10 @@ _SHARE = 8
 """At most one element in so many is planted."""
 
 
+_MULTIPLES = 512
+"""Of whole numbers beside multiples so many are planted at most."""
+
+
 _BARE = frozenset({torch.uint16, torch.uint32, torch.uint64})
 """Types of which torch can neither sort, gather nor compare numbers."""
 
@@ -316,11 +320,11 @@ class Reach:
         known = [int(v) for v in self.literals.values if v == int(v)]
         near = [n + d for n in known for d in (0, 1, -1) if domain.low <= n + d <= domain.high]
         few = max(1, values.numel() // _SHARE)
-        of_divisors = beside_multiples(
-            known, int(domain.low), int(domain.high), 2 * few, self.generator
-        )
-        for number in [*of_divisors, *dict.fromkeys(near[:few])]:
-            values[self._below(values.numel())] = number
+        low, high = int(domain.low), int(domain.high)
+        multiples = beside_multiples(known, low, high, min(2 * few, _MULTIPLES), self.generator)
+        planted = [*multiples, *dict.fromkeys(near[:few])]
+        places = torch.randint(values.numel(), (len(planted),), generator=self.generator)
+        values[places.to(values.device)] = torch.tensor(planted, dtype=values.dtype).to(values)
         return values.reshape(tensor.shape)
 
     def _integers_in_order(self, tensor: torch.Tensor) -> torch.Tensor:
