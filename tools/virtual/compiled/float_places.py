@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from functools import cache
 
-_NAME = re.compile(r"%[\w.$-]+")
+from kernelagent.tools.virtual.compiled.ir_lines import IrLine, ir_lines
+
 _LOC_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
-_LOC_OF = re.compile(r"loc\((#loc\d*)\)$")
+_LOCATION = re.compile(r"#loc\d*")
 _LINE = re.compile(r"\":(\d+):\d+")
-_CARRIED = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+)")
 _MADE_FLOAT = ("arith.sitofp", "arith.uitofp")
 _MADE_WHOLE = ("arith.fptosi", "arith.fptoui")
 _LOADS = ("tt.load", "tt.atomic", "tt.descriptor_load", "tt.descriptor_gather")
-_PLACE = re.compile(r"\s*loc\([^()]*\)$")
 
 
 @cache
@@ -38,63 +37,55 @@ class _Known:
         self._loaded: set[str] = set()
         self._fractions: set[str] = set()
         self._whole: dict[str, str] = {}
-        """Whole numbers that fractions were made into, and the operation that began it."""
+        """Whole numbers that fractions were made into, and the place where that was."""
         self._regions: list[tuple[str, tuple[str, ...]]] = []
         """What each open region makes, and what a loop carries."""
 
     def read(self, ttir: str) -> str | None:
         """One pass over the text, up to the first such place."""
         self._regions.clear()
-        for text in map(str.strip, ttir.splitlines()):
-            if text.startswith("}") and self._regions:
+        for line in ir_lines(ttir):
+            if line.closes and self._regions:
                 self._regions.pop()
-            name, equals, operation = text.partition(" = ")
-            if text.startswith("scf.yield"):
-                self._handed_on(text)
-            elif equals and name.startswith("%"):
-                made = name.partition(":")[0]
-                if (where := self._operation(made, operation, text)) is not None:
-                    return _line(where, ttir)
-            if _PLACE.sub("", text).endswith("{"):
-                made = name.partition(":")[0] if equals else ""
-                carried = _CARRIED.findall(operation) if operation.startswith("scf.for") else []
-                self._regions.append((made, tuple(begun for begun, _ in carried)))
+            if line.handed_on and self._regions:
+                self._handed_on(line.handed_on)
+            elif line.made and (where := self._operation(line)) is not None:
+                return _line(where, ttir)
+            if line.opens:
+                self._regions.append((line.made, tuple(line.carried)))
         return None
 
-    def _operation(self, made: str, operation: str, text: str) -> str | None:
-        if operation.startswith("scf."):
+    def _operation(self, line: IrLine) -> str | None:
+        for carried, given in line.carried.items():
             # What a loop carries begins as what is given to it.
-            for carried, given in _CARRIED.findall(operation):
-                self._same(carried, given)
-            return None
-        operands = _NAME.findall(operation)
-        if operation.startswith("tt.addptr"):
+            self._same(carried, given)
+        operands = line.operands
+        if line.operation.startswith("tt.addptr"):
             return self._whole.get(operands[1]) if operands[1] not in self._loaded else None
-        if operation.startswith(_LOADS):
-            self._loaded.add(made)
-        elif not operation.startswith("arith.cmp"):
-            self._computed(made, operation, operands, text)
+        if line.operation.startswith(_LOADS):
+            self._loaded.add(line.made)
+        elif not line.operation.startswith(("arith.cmp", "scf.")):
+            self._computed(line)
         return None
 
-    def _computed(self, made: str, operation: str, operands: list[str], text: str) -> None:
+    def _computed(self, line: IrLine) -> None:
+        made, operands = line.made, line.operands
         if any(operand in self._loaded for operand in operands):
             self._loaded.add(made)
-        elif operation.startswith(_MADE_FLOAT):
+        elif line.operation.startswith(_MADE_FLOAT):
             self._fractions.add(made)
-        elif operation.startswith(_MADE_WHOLE):
+        elif line.operation.startswith(_MADE_WHOLE):
             if operands[0] in self._fractions:
-                self._whole[made] = text
+                self._whole[made] = line.location
         elif any(operand in self._fractions for operand in operands):
             self._fractions.add(made)
         else:
             begun = [self._whole[operand] for operand in operands if operand in self._whole]
             self._whole |= {made: begun[0]} if begun else {}
 
-    def _handed_on(self, text: str) -> None:
-        if not self._regions:
-            return
+    def _handed_on(self, names: list[str]) -> None:
         made, carried = self._regions[-1]
-        for at, name in enumerate(_NAME.findall(text.partition(" : ")[0])):
+        for at, name in enumerate(names):
             self._same(made, name)
             if at < len(carried):
                 self._same(carried[at], name)
@@ -107,16 +98,15 @@ class _Known:
             self._whole[name] = self._whole[other]
 
 
-def _line(text: str, ttir: str) -> str:
+def _line(location: str, ttir: str) -> str:
     """Of an operation, by the table of places at the module's end."""
-    alias = _LOC_OF.search(text)
     lines = map(str.strip, ttir.splitlines())
     places = {m[1]: m[2] for line in lines if (m := _LOC_ALIAS.match(line)) is not None}
-    place, seen = alias[1] if alias else "", set[str]()
-    while place in places and place not in seen:
-        seen.add(place)
-        if (known := _LINE.search(places[place])) is not None:
+    seen: set[str] = set()
+    while location in places and location not in seen:
+        seen.add(location)
+        if (known := _LINE.search(places[location])) is not None:
             return known[1]
-        inner = re.search(r"#loc\d*", places[place])
-        place = inner[0] if inner else ""
+        inner = _LOCATION.search(places[location])
+        location = inner[0] if inner else ""
     return ""

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from kernelagent.tools.virtual.compiled.ir_lines import ir_lines
+
 _OWN = re.compile(r"tt\.num_stages = (\d+)")
-_PLACE = re.compile(r"\s*loc\([^()]*\)$")
 
 
 @dataclass
@@ -24,19 +25,18 @@ def loop_stages(ttir: str, given: int) -> int:
     of_products: list[int] = []
     of_others: list[int] = []
     regions: list[_Region] = []
-    for line in ttir.splitlines():
-        text = _PLACE.sub("", line.strip())
-        if text.startswith("}") and regions:
+    for line in ir_lines(ttir):
+        if line.closes and regions:
             region = regions.pop()
-            own = _OWN.search(text)
+            own = _OWN.search(line.text)
             if region.loops and region.multiplies:
                 of_products.append(int(own[1]) if own else given)
             elif region.loops and own:
                 of_others.append(int(own[1]))
-        if "tt.dot" in text:
+        if line.operation.startswith("tt.dot"):
             inner = next((region for region in reversed(regions) if region.loops), None)
             if inner is not None:
                 inner.multiplies = True
-        if text.endswith("{"):
-            regions.append(_Region("scf.for" in text or "scf.while" in text))
+        if line.opens:
+            regions.append(_Region(line.is_loop))
     return min(of_products) if of_products else max(of_others, default=given)

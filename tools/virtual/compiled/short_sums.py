@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from kernelagent.tools.virtual.compiled.ir_lines import ir_lines
+
 _SHORT = re.compile(r"(?:x|<|\b)(bf16|f16|i16|i8)\b")
 _PRODUCT = re.compile(r"tt\.dot\b.*->\s*tensor<[\dx]+x(bf16|f16)>")
 _REDUCED = re.compile(r"\"tt\.reduce\"|tt\.reduce\b")
@@ -20,12 +22,9 @@ _RETURN = re.compile(r"tt\.reduce\.return")
 _NAMES = {"bf16": "bfloat16", "f16": "float16", "i16": "int16", "i8": "int8"}
 _ADDED = ("arith.addf", "arith.addi", "arith.subf", "arith.subi", "math.fma", "tt.dot")
 _TAKEN_FROM = ("arith.subf", "arith.subi")
-_BEGINS = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+)")
 _OPERAND = re.compile(r"%[\w.$-]+")
-_LOOP = re.compile(r"(?:scf\.for .*iter_args|scf\.while )\((.*)")
 _CONDITION = re.compile(r"scf\.condition\(%[\w.$-]+\)\s+(.*?)\s*:")
 _ARGUMENT = re.compile(r"(%[\w.$-]+): ")
-_PLACE = re.compile(r"\s*loc\([^()]*\)$")
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,12 @@ def sums_in_16_bits(ttir: str) -> str | None:
     made: dict[str, str] = {}
     regions: list[_Region] = []
     reducing, goes_on = False, list[str]()
-    for line in ttir.splitlines():
-        text = _PLACE.sub("", line.strip())
-        if text.startswith("}") and regions:
-            region = regions.pop()
-            if text.endswith("{"):
-                # The other side of a branch.
-                regions.append(region)
-                continue
-        name, equals, operation = text.partition(" = ")
-        if equals:
-            made[name.partition(":")[0]] = operation
+    for line in ir_lines(ttir):
+        text = line.text
+        if line.closes and regions:
+            regions.pop()
+        if line.made:
+            made[line.made] = line.operation
         if (product := _PRODUCT.search(text)) is not None:
             return f"the products of tiles in {_NAMES[product[1]]}"
         reducing = (reducing or _REDUCED.search(text) is not None) and not _RETURN.search(text)
@@ -69,11 +63,9 @@ def sums_in_16_bits(ttir: str) -> str | None:
         if text.startswith("^bb"):
             # The rounds of a `while` begin with what its condition hands on.
             made |= zip(_ARGUMENT.findall(text), goes_on, strict=False)
-        if text.endswith("{"):
-            given = _LOOP.search(text)
-            begins = dict(_BEGINS.findall(given[1])) if given is not None else {}
-            made |= begins
-            regions.append(_Region(name.partition(":")[0] if equals else "", tuple(begins)))
+        if line.opens:
+            made |= line.carried
+            regions.append(_Region(line.made, tuple(line.carried)))
     return None
 
 

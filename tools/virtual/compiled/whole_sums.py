@@ -6,11 +6,10 @@ they do not, whatever the result of a shorter sum has shown.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
-_NAME = re.compile(r"%[\w.$-]+")
-_PLACE = re.compile(r"\s*loc\([^()]*\)$")
+from kernelagent.tools.virtual.compiled.ir_lines import ir_lines
+
 _MADE_FLOAT, _MADE_WHOLE = ("arith.sitofp", "arith.uitofp"), ("arith.fptosi", "arith.fptoui")
 _LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
 _WIDE = "f64"
@@ -26,40 +25,41 @@ def sums_whole_numbers_in_floats(ttir: str) -> bool:
     regions: list[tuple[str, bool]] = []
     """What each open region makes, and whether it is a loop."""
     reduced = ""
-    for line in ttir.splitlines():
-        text = _PLACE.sub("", line.strip())
-        if text.startswith("}") and regions:
+    for line in ir_lines(ttir):
+        if line.closes and regions:
             regions.pop()
-        name, equals, operation = text.partition(" = ")
-        made = name.partition(":")[0] if equals else ""
-        operands = _NAME.findall(operation if equals else text)
+        made, operation = line.made, line.operation
+        operands = line.handed_on or line.operands
         known = [any(operand in held for operand in operands) for held in (loaded, floats, summed)]
-        if text.startswith("scf.yield") and regions:
-            made = regions[-1][0]
+        if line.handed_on and regions:
             for held, any_of in zip((loaded, floats, summed), known, strict=True):
-                held |= {made} if any_of else set()
+                held |= {regions[-1][0]} if any_of else set()
             continue
         if "tt.reduce" in operation and known[1]:
             reduced = made
-        if reduced and "arith.addf" in operation and _WIDE not in operation:
+        if reduced and operation.startswith("arith.addf") and not operation.endswith(_WIDE):
             summed.add(reduced)
-        reduced = "" if "tt.reduce.return" in text else reduced
-        if not equals:
-            continue
-        if operation.startswith(_LOADS):
-            loaded.add(made)
-        elif operation.startswith(_MADE_FLOAT):
-            floats |= {made} if known[0] else set()
-        elif operation.startswith(_MADE_WHOLE) and known[2]:
-            return True
-        else:
-            adds = operation.startswith(("tt.dot", "arith.addf", "math.fma"))
-            in_rounds = operation.startswith("tt.dot") or any(loop for _, loop in regions)
-            narrow = not text.endswith(_WIDE) and f"{_WIDE}>" not in text
-            if known[2] or (adds and in_rounds and known[1] and narrow):
-                summed.add(made)
-            floats |= {made} if known[1] else set()
-            loaded |= {made} if known[0] else set()
-        if text.endswith("{"):
-            regions.append((made, operation.startswith(("scf.for", "scf.while"))))
+        reduced = "" if "tt.reduce.return" in operation else reduced
+        if made:
+            if operation.startswith(_LOADS):
+                loaded.add(made)
+            elif operation.startswith(_MADE_FLOAT):
+                floats |= {made} if known[0] else set()
+            elif operation.startswith(_MADE_WHOLE) and known[2]:
+                return True
+            else:
+                in_rounds = any(loop for _, loop in regions)
+                narrow = not operation.endswith((_WIDE, f"{_WIDE}>"))
+                if known[2] or (known[1] and narrow and _adds(operation, in_rounds)):
+                    summed.add(made)
+                floats |= {made} if known[1] else set()
+                loaded |= {made} if known[0] else set()
+        if line.opens:
+            regions.append((made, line.is_loop))
     return False
+
+
+def _adds(operation: str, in_rounds: bool) -> bool:
+    """A product of tiles adds up by itself, a sum of two numbers round after round."""
+    added = operation.startswith(("arith.addf", "math.fma"))
+    return operation.startswith("tt.dot") or (added and in_rounds)

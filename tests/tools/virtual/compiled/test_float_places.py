@@ -43,8 +43,9 @@ def behind_a_loop(x_ptr, out_ptr, n, inverse):
 @triton.jit
 def in_a_branch(x_ptr, out_ptr, n, inverse):
     at = tl.arange(0, 64)
-    place = at
     if n > 4:
+        place = at
+    else:
         place = (at.to(tl.float32) * inverse).to(tl.int32)
     tl.store(out_ptr + at, tl.load(x_ptr + place))
 
