@@ -37,6 +37,8 @@ OUT_OF_TIME = "the time for it ran out before all were tried"
 """The words of the disclosure `envelope` where that is so."""
 NO_TIME_TO_ESTIMATE = "no_time_to_estimate"
 """The code of the disclosure that there is no estimate, where this machine's time was up and nothing else was wrong."""
+WITHOUT_ESTIMATE = frozenset({"not_estimated", "host_time", NO_TIME_TO_ESTIMATE})
+"""The codes of all disclosures that say why there is none."""
 
 
 @dataclass(frozen=True)

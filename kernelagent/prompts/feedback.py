@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelagent.domain.evaluation import (
+    WITHOUT_ESTIMATE,
     DeviceFacts,
     Evaluation,
     HeadroomFacts,
@@ -46,7 +47,10 @@ def feedback_for(evaluation: Evaluation, before: Evaluation | None = None) -> st
     if evaluation.accepted:
         lines += [f"Hint: {hint}" for hint in hints_for(evaluation)[:_HINTS]]
     known = () if before is None else before.disclosures
-    notes = sorted(evaluation.disclosures, key=lambda note: note in known)
+    # Why there is no number comes first: the next prompt points to it.
+    notes = sorted(
+        evaluation.disclosures, key=lambda note: (note.code not in WITHOUT_ESTIMATE, note in known)
+    )
     lines += [f"Note: {d.message}" for d in notes[:_NOTES]]
     return "\n".join(lines[:_LINES])
 

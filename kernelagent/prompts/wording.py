@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernelagent.domain.better import perhaps_behind
-from kernelagent.domain.evaluation import NO_TIME_TO_ESTIMATE, Estimate, Evaluation
+from kernelagent.domain.evaluation import WITHOUT_ESTIMATE, Estimate, Evaluation
 from kernelagent.domain.events import (
     BestChanged,
     CandidatesRanked,
@@ -243,8 +243,8 @@ def number(evaluation: Evaluation) -> str:
             f"not timed; estimate {e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs{_compiled(e)}, on "
             f"{evaluation.device.name} (bound by {e.bound})"
         )
-    codes = ("not_estimated", NO_TIME_TO_ESTIMATE)
-    why = next((d.message for d in evaluation.disclosures if d.code in codes), None)
+    whys = (d.message for d in evaluation.disclosures if d.code in WITHOUT_ESTIMATE)
+    why = next(whys, None)
     return "not timed, no estimate" + (
         f" ({shortened(why.removeprefix('no estimate: '), _WHY)})" if why else ""
     )

@@ -121,6 +121,13 @@ def test_notes_that_the_version_before_had_as_well_come_last() -> None:
     assert "this is new" not in feedback_for(now)
 
 
+def test_why_there_is_no_estimate_is_never_among_the_notes_that_are_cut() -> None:
+    others = tuple(Disclosure(f"other_{n}", f"other {n}") for n in range(6))
+    why = Disclosure("not_estimated", "its loops go by loaded values")
+    judged = Evaluation("accepted", DEVICE, disclosures=(*others, why))
+    assert "Note: its loops go by loaded values\nNote: other 0" in feedback_for(judged)
+
+
 @pytest.mark.parametrize("programs", [64, 132, 264, 132 * 40 + 8])
 def test_nothing_is_said_of_a_tail_where_the_last_programs_leave_hardly_any_idle(
     programs: int,
