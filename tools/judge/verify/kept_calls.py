@@ -21,6 +21,7 @@ _MOST_ALIKE = 2
 class KeptCall:
     """What a call that was right was made with."""
 
+    input_set: str
     arguments: Arguments
     step: TrainingStep | None
     weights: Mapping[str, torch.Tensor]
@@ -52,6 +53,7 @@ class KeptCalls:
         self._bytes += size
         self._calls.append(
             KeptCall(
+                trial.input_set,
                 trial.arguments,
                 trial.step,
                 weights,

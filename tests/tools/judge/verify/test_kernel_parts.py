@@ -63,7 +63,7 @@ class Asked:
 def calls(count: int) -> Any:
     weights = {"w": torch.zeros(1)}
     return [
-        KeptCall(n, None, weights, leaves_state=False, natural=True)  # type: ignore[arg-type]
+        KeptCall("default", n, None, weights, leaves_state=False, natural=True)  # type: ignore[arg-type]
         for n in range(count)
     ]
 
@@ -93,6 +93,12 @@ def test_what_is_left_is_left_out_together_and_shown_parts_no_more() -> None:
     told(asked, 6)
     assert len(asked.calls) == 4 + 5 * 2
     assert asked.calls[-1] == {LATE, NEVER}
+
+
+def test_where_all_parts_have_shown_a_few_calls_are_enough() -> None:
+    asked = Asked(answered, (ONCE,))
+    assert told(asked, 50) == {}
+    assert len(asked.calls) == 2 + 2
 
 
 def test_a_call_that_fails_without_a_part_shows_it() -> None:

@@ -9,6 +9,7 @@ is long enough: nobody is refused, and a reader of the verdict is told where to 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,8 @@ PARTS_LEFT_OUT = "kernels_with_parts_left_out"
 _SHOWN = 4
 _TIMES_AS_LONG, _LEAST_S = 4.0, 0.5
 """How long a call may take without a part, by what it takes with all."""
+_ENOUGH_ALIKE = 3
+"""Calls of one kind, after which others have the same parts."""
 _ENOUGH_CALLS = 6
 """In fewer, where there was no time for all, nothing is said."""
 
@@ -60,6 +63,8 @@ class KernelPartsNotShown:
     _left: dict[Omission, int] = field(default_factory=dict)
     """Those that no call has shown so far, and in how many calls they were left out."""
     _shown: set[Omission] = field(default_factory=set)
+    _looked: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """Calls by input set, forwards and training steps apart."""
     _ends: float = 0.0
     _usual_s: float = 0.0
     """What the call took with all parts."""
@@ -72,7 +77,8 @@ class KernelPartsNotShown:
         try:
             self.process.command_executor({"kind": "observe", **watched})
             for call in calls:
-                self._look_at(call)
+                if not self._knows_all_of(call):
+                    self._look_at(call)
         except (_Late, Rejected):
             # Of a process that has ended, or an executor: nothing here refuses anybody.
             complete = False
@@ -84,6 +90,12 @@ class KernelPartsNotShown:
         nothing_known = not self._left and not self._shown
         if not complete and (nothing_known or len(told) < len(self._left)):
             self.findings.note_untried(PARTS_LEFT_OUT)
+
+    def _knows_all_of(self, call: KeptCall) -> bool:
+        """Whether all parts have shown, and calls like this one have no others."""
+        kind = call.input_set, call.step is not None
+        self._looked[kind] += 1
+        return not self._left and self._looked[kind] > _ENOUGH_ALIKE
 
     def _look_at(self, call: KeptCall) -> None:
         usual, met = self._answer(call, ())
