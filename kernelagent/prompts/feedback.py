@@ -47,9 +47,14 @@ def feedback_for(evaluation: Evaluation, before: Evaluation | None = None) -> st
     if evaluation.accepted:
         lines += [f"Hint: {hint}" for hint in hints_for(evaluation)[:_HINTS]]
     known = () if before is None else before.disclosures
-    # Why there is no number comes first: the next prompt points to it.
+    codes = {note.code for note in known}
+    # Why there is no number comes first: the next prompt points to it. Then what is new, then what says something else.
     notes = sorted(
-        evaluation.disclosures, key=lambda note: (note.code not in WITHOUT_ESTIMATE, note in known)
+        evaluation.disclosures,
+        key=lambda note: (
+            note.code not in WITHOUT_ESTIMATE,
+            (note.code in codes) + (note in known),
+        ),
     )
     lines += [f"Note: {d.message}" for d in notes[:_NOTES]]
     return "\n".join(lines[:_LINES])

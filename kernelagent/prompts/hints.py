@@ -223,8 +223,8 @@ def _narrow(kernel: KernelFacts) -> str | None:
         return None
     if kernel.rows_aligned is False:
         return (
-            f"its widest loads are {max(widths)} bits; rows of its tensors begin at no multiples of 16 bytes, so that "
-            f"only loads which run flat over several rows can have {_WIDE_BITS}"
+            f"its widest loads are {max(widths)} bits; not all rows of its tensors begin at multiples of 16 bytes, so "
+            f"that only loads which run flat over several rows can have {_WIDE_BITS}"
         )
     return (
         f"its widest loads are {max(widths)} bits; addresses that are contiguous and aligned along "

@@ -41,7 +41,7 @@ from kernelagent.tools.judge.problem.wrong_steps.shown import Shown
 from kernelagent.tools.judge.stages import Stages
 from kernelagent.tools.judge.verify.at_your_sizes.comparing import compare_at_your_sizes
 from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
-from kernelagent.tools.judge.verify.beyond.kernel_parts import PARTS_LEFT_OUT, KernelPartsNotShown
+from kernelagent.tools.judge.verify.beyond.kernel_parts import NOT_ASKED, KernelPartsNotShown
 from kernelagent.tools.judge.verify.beyond.reference_choices import file_of_forward
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.other_methods import other_methods
@@ -124,15 +124,19 @@ class Examination:
         context, findings = self.context, self.findings
         if context.device.kind != "virtual":
             return
-        asked = False
-        # What ends early here refuses nobody: it was right in every judged call.
-        with self.stages.step("kernel parts"), suppress(Rejected), self.start() as process:
-            make_ready(context, process)
-            asked = len(findings.kept_calls) > 0
-            seconds = _PARTS_S[self.purpose]
-            KernelPartsNotShown(process, findings, seconds).of(findings.kept_calls)
-        if not asked:
-            findings.note_untried(PARTS_LEFT_OUT)
+        why = "the inputs and weights of the judged calls are too large to be kept"
+        if len(findings.kept_calls):
+            why = "the candidate's process could not be started once more in time"
+            # What ends early here refuses nobody: it was right in every judged call.
+            with self.stages.step("kernel parts"), suppress(Rejected), self.start() as process:
+                make_ready(context, process)
+                why = ""
+                seconds = _PARTS_S[self.purpose]
+                KernelPartsNotShown(process, findings, seconds).of(findings.kept_calls)
+        if why:
+            findings.disclose(
+                NOT_ASKED, f"which parts of the kernels the judged calls need was not asked: {why}"
+            )
 
     @property
     def _last(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -169,7 +170,17 @@ def _kernel(
 
 
 def rows_aligned(tensors: Sequence[Mapping[str, Any]]) -> bool | None:
-    """Whether rows of any of them begin at multiples of 16 bytes; None where none has several."""
+    """Whether rows of any of them begin at multiples of 16 bytes; None where none has several, or most lies flat."""
+    sizes = [
+        (len(tensor["shape"]), math.prod(tensor["shape"]) * dtype_of(tensor["dtype"]).itemsize)
+        for tensor in tensors
+    ]
+    flat, in_rows = (
+        max((size for dims, size in sizes if (dims > 1) is several), default=0)
+        for several in (False, True)
+    )
+    if flat > in_rows:
+        return None
     rows = [
         tensor["shape"][-1] * dtype_of(tensor["dtype"]).itemsize % _WIDEST_BYTES
         for tensor in tensors

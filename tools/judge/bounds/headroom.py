@@ -4,8 +4,8 @@ Bytes: every input, parameter and buffer that the result depends on, read once, 
 written once, at peak DRAM bandwidth. Operations: the products of the reference, in the order it
 makes them, at dense peak. Assumed: inputs and parameters hold ordinary floats (no product with zero,
 no infinity), labels are not ignored, sums are not rearranged by algebra. Rows that indices pick, and
-operands that a mask, an integer or a table may switch off, count nothing at all, and neither do products with a softmax
-over which a mask has been laid.
+operands that a mask, an integer or a table may switch off, count nothing at all, and neither do products with a triangle,
+or with what a mask leaves a part of.
 """
 
 from __future__ import annotations

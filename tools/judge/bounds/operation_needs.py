@@ -29,7 +29,10 @@ _NORMS = frozenset(
 """Zeros in the running mean switch nothing off here."""
 _SUMS = frozenset("add sub rsub".split())
 """For these only an infinity in one operand makes the other irrelevant; a zero does not."""
-_ONE_BY_ONE = frozenset("_to_copy clone copy mul div add sub native_dropout bernoulli".split())
+_ONE_BY_ONE = frozenset(
+    "_to_copy clone copy mul div add sub native_dropout cat stack repeat flip roll".split()
+)
+_TRIANGLES = frozenset({"tril", "triu"})
 """What is hidden, or nothing, stays so in their results, but for sums with what is not."""
 _HIDES = -1e3
 """Filled in before a softmax it leaves nothing there."""
@@ -128,9 +131,10 @@ def known_of(
 
 
 def masked_by(operations: Sequence[Operation], known: Known) -> frozenset[int]:
-    """Storages that hold a softmax over which a mask was laid, and what is made of them one by one.
+    """Storages of which a mask may have left a part, the rest being zero, and what is made of them one by one.
 
-    A kernel may leave out of a product what is zero in them, whole tiles as in causal attention.
+    Of a triangle, of what is filled with zeros, and of exponentials behind a mask a kernel may leave whole tiles out of a
+    product, as in causal attention.
     """
     hidden: set[int] = set()
     """Minus infinity may stand in these, or a number so large that its exponential is zero."""
@@ -138,22 +142,32 @@ def masked_by(operations: Sequence[Operation], known: Known) -> frozenset[int]:
     for operation in operations:
         name = operation.name.rstrip("_")
         operands = tensors_of((operation.args, operation.kwargs))
+        read = {key_of(t) for t in operands}
         written = {key_of(t) for t in (*operation.results, *operation.changed)}
-        if _lays_a_mask(name, operation.args, operands, known):
+        if name in _TRIANGLES or (name == "masked_fill" and _filled(operation) == 0):
+            shares |= written
+        elif _lays_a_mask(name, operation, operands, known):
             hidden |= written
-        elif name == "_softmax" and any(key_of(t) in hidden for t in operands):
+        elif name in ("_softmax", "exp", "exp2") and read & hidden:
             shares |= written
         elif name in _ONE_BY_ONE:
-            for held in (hidden, shares):
-                held |= written if any(key_of(t) in held for t in operands) else set()
+            hidden |= written if read & hidden else set()
+            # The sum of what is zero here and what is not there is not zero.
+            whole = read <= shares if name in _SUMS else bool(read & shares)
+            shares |= written if whole else set()
     return frozenset(shares)
 
 
+def _filled(operation: Operation) -> Any:
+    """What `masked_fill` fills in."""
+    return operation.args[2] if len(operation.args) > 2 else operation.kwargs.get("value")
+
+
 def _lays_a_mask(
-    name: str, args: tuple[Any, ...], operands: Sequence[torch.Tensor], known: Known
+    name: str, operation: Operation, operands: Sequence[torch.Tensor], known: Known
 ) -> bool:
     if name == "masked_fill":
-        filled = args[2]
+        filled = _filled(operation)
         return not isinstance(filled, int | float) or filled <= _HIDES
     if name == "where":
         return any(map(_is_mask, operands))

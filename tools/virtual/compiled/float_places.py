@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from kernelagent.tools.virtual.compiled.ir_lines import IrLine, ir_lines
+from kernelagent.tools.virtual.compiled.ir_lines import IrLine, ir_lines, parts
 
 _LOC_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
 _LOCATION = re.compile(r"#loc\d*")
@@ -85,8 +85,8 @@ class _Known:
 
     def _handed_on(self, names: list[str]) -> None:
         made, carried = self._regions[-1]
-        for at, name in enumerate(names):
-            self._same(made, name)
+        for at, (part, name) in enumerate(zip(parts(made, len(names)), names, strict=True)):
+            self._same(part, name)
             if at < len(carried):
                 self._same(carried[at], name)
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_NAME = re.compile(r"%[\w.$-]+")
+_NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _LOCATION = re.compile(r"\s*loc\((#loc\d*)?[^()]*\)$")
-_GIVEN = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+)")
+_GIVEN = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+(?:#\d+)?)")
 _LOOP = re.compile(r"(?:scf\.for .*iter_args|scf\.while )\((.*)")
 _LOOPS = ("scf.for", "scf.while")
 
@@ -57,6 +57,11 @@ class IrLine:
         if not self.text.startswith("scf.yield"):
             return []
         return _NAME.findall(self.text.partition(" : ")[0])
+
+
+def parts(made: str, count: int) -> list[str]:
+    """The names of what a region makes: of several by their numbers."""
+    return [made] if count == 1 else [f"{made}#{at}" for at in range(count)]
 
 
 def ir_lines(ttir: str) -> Iterator[IrLine]:

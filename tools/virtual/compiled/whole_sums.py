@@ -8,58 +8,90 @@ from __future__ import annotations
 
 from functools import cache
 
-from kernelagent.tools.virtual.compiled.ir_lines import ir_lines
+from kernelagent.tools.virtual.compiled.ir_lines import IrLine, ir_lines, parts
 
 _MADE_FLOAT, _MADE_WHOLE = ("arith.sitofp", "arith.uitofp"), ("arith.fptosi", "arith.fptoui")
 _LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
+_AS_THEY_ARE = (
+    "arith.extf", "arith.truncf", "tt.fp_to_fp", "arith.select", "tt.trans", "tt.reshape", "tt.broadcast", "tt.splat",
+    "tt.expand_dims", "tt.split", "tt.join", "tt.cat",
+)  # fmt: skip
+"""What these make are the same numbers, elsewhere."""
 _WIDE = "f64"
 """It has every whole number up to 2^53."""
 
 
 @cache
 def sums_whole_numbers_in_floats(ttir: str) -> bool:
-    """Whether one is added up over lanes or rounds in 32 bits or fewer, and made whole again."""
-    loaded: set[str] = set()
-    floats: set[str] = set()
-    summed: set[str] = set()
-    regions: list[tuple[str, bool]] = []
-    """What each open region makes, and whether it is a loop."""
-    reduced = ""
-    for line in ir_lines(ttir):
-        if line.closes and regions:
-            regions.pop()
-        made, operation = line.made, line.operation
-        operands = line.handed_on or line.operands
-        known = [any(operand in held for operand in operands) for held in (loaded, floats, summed)]
-        if line.handed_on and regions:
-            for held, any_of in zip((loaded, floats, summed), known, strict=True):
-                held |= {regions[-1][0]} if any_of else set()
-            continue
-        if "tt.reduce" in operation and known[1]:
-            reduced = made
-        if reduced and operation.startswith("arith.addf") and not operation.endswith(_WIDE):
-            summed.add(reduced)
-        reduced = "" if "tt.reduce.return" in operation else reduced
-        if made:
-            if operation.startswith(_LOADS):
-                loaded.add(made)
-            elif operation.startswith(_MADE_FLOAT):
-                floats |= {made} if known[0] else set()
-            elif operation.startswith(_MADE_WHOLE) and known[2]:
+    """Whether one is added up over lanes, tiles or rounds in 32 bits or fewer, and made whole again."""
+    held = _Held()
+    # Twice: what a loop hands on to its next round is known at its end.
+    return any(held.finds_a_sum(ttir) for _ in range(2))
+
+
+class _Held:
+    """Which values, by their names, are loaded, are whole numbers in floats, and are sums of such."""
+
+    def __init__(self) -> None:
+        self._loaded: set[str] = set()
+        self._floats: set[str] = set()
+        self._summed: set[str] = set()
+        self._regions: list[tuple[str, tuple[str, ...]]] = []
+        """What each open region makes, and what a loop carries."""
+        self._reduced = ""
+
+    def finds_a_sum(self, ttir: str) -> bool:
+        """One pass over the text."""
+        self._regions.clear()
+        for line in ir_lines(ttir):
+            if line.closes and self._regions:
+                self._regions.pop()
+            if line.handed_on and self._regions:
+                self._hand_on(line.handed_on)
+                continue
+            self._reduces(line)
+            if line.made and self._is_made_whole(line):
                 return True
-            else:
-                in_rounds = any(loop for _, loop in regions)
-                narrow = not operation.endswith((_WIDE, f"{_WIDE}>"))
-                if known[2] or (known[1] and narrow and _adds(operation, in_rounds)):
-                    summed.add(made)
-                floats |= {made} if known[1] else set()
-                loaded |= {made} if known[0] else set()
-        if line.opens:
-            regions.append((made, line.is_loop))
-    return False
+            if line.opens:
+                self._regions.append((line.made, tuple(line.carried)))
+        return False
+
+    def _hand_on(self, names: list[str]) -> None:
+        made, carried = self._regions[-1]
+        for at, (part, name) in enumerate(zip(parts(made, len(names)), names, strict=True)):
+            for held in (self._loaded, self._floats, self._summed):
+                held |= {part, *carried[at : at + 1]} if name in held else set()
+
+    def _reduces(self, line: IrLine) -> None:
+        if "tt.reduce" in line.operation and self._floats.intersection(line.operands):
+            self._reduced = line.made
+        if self._reduced and line.operation.startswith("arith.addf") and _is_narrow(line):
+            self._summed.add(self._reduced)
+        if "tt.reduce.return" in line.operation:
+            self._reduced = ""
+
+    def _is_made_whole(self, line: IrLine) -> bool:
+        """Whether this makes a sum whole again; else what it makes is taken in."""
+        made, operation, operands = line.made, line.operation, line.operands
+        if operation.startswith(_LOADS):
+            self._loaded.add(made)
+        elif operation.startswith(_MADE_FLOAT):
+            self._floats |= {made} if self._loaded.intersection(operands) else set()
+        elif operation.startswith(_MADE_WHOLE):
+            return bool(self._summed.intersection(operands))
+        elif operation.startswith(("tt.dot", "arith.addf")):
+            rounds = {name for _, carried in self._regions for name in carried}
+            adds = operation.startswith("tt.dot") or bool(rounds.intersection(operands))
+            begun = self._summed.intersection(operands)
+            if begun or (adds and _is_narrow(line) and self._floats.intersection(operands)):
+                self._summed.add(made)
+        elif operation.startswith(_AS_THEY_ARE):
+            for held in (self._loaded, self._floats, self._summed):
+                held |= {made} if held.intersection(operands) else set()
+        elif self._loaded.intersection(operands):
+            self._loaded.add(made)
+        return False
 
 
-def _adds(operation: str, in_rounds: bool) -> bool:
-    """A product of tiles adds up by itself, a sum of two numbers round after round."""
-    added = operation.startswith(("arith.addf", "math.fma"))
-    return operation.startswith("tt.dot") or (added and in_rounds)
+def _is_narrow(line: IrLine) -> bool:
+    return not line.operation.endswith((_WIDE, f"{_WIDE}>"))

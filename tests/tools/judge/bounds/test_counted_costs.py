@@ -12,6 +12,7 @@ from kernelagent.tools.judge.bounds.counted_costs import rows_aligned
         ([((64, 1023), "float32")], False),
         ([((64, 1026), "float16")], False),
         ([((64, 1023), "float32"), ((64, 1024), "float32")], True),
+        ([((1 << 24,), "float32"), ((8, 3), "float32")], None),
         ([((4096,), "float32"), ((4096, 1), "float32"), ((), "float32")], None),
     ],
 )

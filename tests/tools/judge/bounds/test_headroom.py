@@ -144,9 +144,25 @@ def test_products_with_what_a_mask_was_laid_over_are_not_counted():
 @pytest.mark.parametrize(
     "function",
     [
+        lambda x, w, m: x.tril() @ w,
+        lambda x, w, m: x.masked_fill(m, 0.0) @ w,
+        lambda x, w, m: (x.softmax(-1).tril() * 2) @ w,
+        lambda x, w, m: x.masked_fill(m, float("-inf")).exp() @ w,
+        lambda x, w, m: (x.tril() + x.tril(-1)) @ w,
+    ],
+)
+def test_products_with_triangles_and_what_is_filled_with_zeros_are_not_counted(function):
+    mask = meta(64, 64, dtype=torch.bool)
+    flops = headroom_of(Calling(function), [meta(64, 64), meta(64, 64), mask], {}, H200)
+    assert not flops.fewest_flops
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
         lambda x, w, m: torch.where(x > 0, x, x.exp() - 1) @ w,
         lambda x, w, m: (x + x.masked_fill(m, 0.0)) @ w,
-        lambda x, w, m: x.masked_fill(m, 0.0).softmax(-1) @ w,
+        lambda x, w, m: x.masked_fill(m, 1.0).softmax(-1) @ w,
         lambda x, w, m: torch.exp(x.tril()) @ w,
     ],
 )

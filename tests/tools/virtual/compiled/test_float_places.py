@@ -41,6 +41,28 @@ def behind_a_loop(x_ptr, out_ptr, n, inverse):
 
 
 @triton.jit
+def beside_a_sum(x_ptr, out_ptr, n, inverse):
+    at = tl.arange(0, 64)
+    place = (at.to(tl.float32) * inverse).to(tl.int32)
+    total = tl.zeros((64,), tl.float32)
+    for k in range(n):
+        total += tl.load(x_ptr + at + k)
+        place = place + 1
+    tl.store(out_ptr + place, total)
+
+
+@triton.jit
+def stored_as_a_number(x_ptr, out_ptr, n, inverse):
+    at = tl.arange(0, 64)
+    number = tl.zeros((64,), tl.int32)
+    place = at
+    for _ in range(n):
+        number += (at.to(tl.float32) * inverse).to(tl.int32)
+        place += 64
+    tl.store(out_ptr + place, number.to(tl.float32))
+
+
+@triton.jit
 def in_a_branch(x_ptr, out_ptr, n, inverse):
     at = tl.arange(0, 64)
     if n > 4:  # noqa: SIM108 - a branch is what is asked about
@@ -89,7 +111,7 @@ def line_of(kernel: triton.JITFunction, text: str) -> str:
 
 @pytest.mark.parametrize(
     "kernel",
-    [by_a_reciprocal, in_a_loop, behind_a_loop, in_a_branch],
+    [by_a_reciprocal, in_a_loop, behind_a_loop, beside_a_sum, in_a_branch],
     ids=lambda kernel: kernel.__name__,
 )
 def test_a_place_by_fractions_is_told_with_its_line(kernel: triton.JITFunction) -> None:
@@ -97,7 +119,9 @@ def test_a_place_by_fractions_is_told_with_its_line(kernel: triton.JITFunction) 
 
 
 @pytest.mark.parametrize(
-    "kernel", [by_division, by_coordinates, along_a_chain], ids=lambda kernel: kernel.__name__
+    "kernel",
+    [by_division, by_coordinates, along_a_chain, stored_as_a_number],
+    ids=lambda kernel: kernel.__name__,
 )
 def test_whole_numbers_and_what_was_loaded_are_quiet(kernel: triton.JITFunction) -> None:
     assert told(kernel) is None

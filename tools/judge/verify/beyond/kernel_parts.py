@@ -38,8 +38,8 @@ _WORDS = {
     FIRST: "without its first number",
     UPPER: "with its lower half alone",
 }
-PARTS_LEFT_OUT = "kernels_with_parts_left_out"
-"""What was not tried, where there was no time."""
+NOT_ASKED = "kernel_parts_not_asked"
+"""The code of the disclosure where that is so of some."""
 _SHOWN = 4
 _TIMES_AS_LONG, _LEAST_S = 4.0, 0.5
 """How long a call may take without a part, by what it takes with all."""
@@ -89,7 +89,11 @@ class KernelPartsNotShown:
             )
         nothing_known = not self._left and not self._shown
         if not complete and (nothing_known or len(told) < len(self._left)):
-            self.findings.note_untried(PARTS_LEFT_OUT)
+            self.findings.disclose(
+                NOT_ASKED,
+                f"which parts of the kernels the judged calls need was not asked of all parts: a few seconds "
+                f"({self.seconds:g}) are spent on it, or the candidate's process ended",
+            )
 
     def _knows_all_of(self, call: KeptCall) -> bool:
         """Whether all parts have shown, and calls like this one have no others."""
@@ -139,7 +143,8 @@ class KernelPartsNotShown:
             process.hold(call.weights)
             process.command_executor({"kind": "mode", "mode": "execute", "seconds": seconds})
             process.command_executor({"kind": "omit", "omitted": [list(part) for part in omitted]})
-            answer = process.call(call.arguments, step=call.step, most_s=2 * seconds + _LEAST_S)
+            most = seconds * (1 + bool(omitted)) + _LEAST_S
+            answer = process.call(call.arguments, step=call.step, most_s=most)
             rows = process.take_launches()
             met = process.command_executor({"kind": "met"}).header["parts"]
             state = process.state() if call.leaves_state else None
