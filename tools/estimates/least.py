@@ -106,12 +106,14 @@ def _of_masked_attention(operations: Sequence[Operation]) -> set[int]:
 
     A kernel leaves out what the mask hides, and how much that is only values tell: nothing of them is counted.
     """
+    moved = [
+        (operation, {o.key for o in operation.reads}, {o.key for o in operation.writes})
+        for operation in operations
+    ]
     masked: set[int] = set()
     probabilities: set[int] = set()
     behind: set[int] = set()
-    for at, operation in enumerate(operations):
-        read = {operand.key for operand in operation.reads}
-        written = {operand.key for operand in operation.writes}
+    for at, (operation, read, written) in enumerate(moved):
         if operation.name.rstrip("_") in _MASKING:
             masked |= written
         elif operation.kind == "softmax" and read & masked:
@@ -125,9 +127,7 @@ def _of_masked_attention(operations: Sequence[Operation]) -> set[int]:
         return set()
     scores: set[int] = set()
     before: set[int] = set()
-    for at, operation in reversed(list(enumerate(operations))):
-        read = {operand.key for operand in operation.reads}
-        written = {operand.key for operand in operation.writes}
+    for at, (operation, read, written) in reversed(list(enumerate(moved))):
         softmax = operation.kind == "softmax" and written & probabilities
         passes = operation.kind in _KEEPS_PLACES and written & scores
         if softmax or passes:

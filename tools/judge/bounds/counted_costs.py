@@ -171,22 +171,13 @@ def _kernel(
 
 def rows_aligned(tensors: Sequence[Mapping[str, Any]]) -> bool | None:
     """Whether rows of any of them begin at multiples of 16 bytes; None where none has several, or most lies flat."""
-    sizes = [
-        (len(tensor["shape"]), math.prod(tensor["shape"]) * dtype_of(tensor["dtype"]).itemsize)
-        for tensor in tensors
-    ]
-    flat, in_rows = (
-        max((size for dims, size in sizes if (dims > 1) is several), default=0)
-        for several in (False, True)
-    )
-    if flat > in_rows:
+    forms = [(tuple(t["shape"]), dtype_of(t["dtype"]).itemsize) for t in tensors]
+    flat = [item * math.prod(shape) for shape, item in forms if len(shape) < 2]
+    in_rows = [item * math.prod(shape) for shape, item in forms if len(shape) > 1]
+    if max(flat, default=0) > max(in_rows, default=0):
         return None
-    rows = [
-        tensor["shape"][-1] * dtype_of(tensor["dtype"]).itemsize % _WIDEST_BYTES
-        for tensor in tensors
-        if len(tensor["shape"]) > 1 and tensor["shape"][-1] > 1
-    ]
-    return not all(rows) if rows else None
+    rows = [item * shape[-1] for shape, item in forms if len(shape) > 1 and shape[-1] > 1]
+    return any(row % _WIDEST_BYTES == 0 for row in rows) if rows else None
 
 
 def _work_share(

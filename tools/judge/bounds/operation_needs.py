@@ -32,8 +32,8 @@ _SUMS = frozenset("add sub rsub".split())
 _ONE_BY_ONE = frozenset(
     "_to_copy clone copy mul div add sub native_dropout cat stack repeat flip roll".split()
 )
-_TRIANGLES = frozenset({"tril", "triu"})
 """What is hidden, or nothing, stays so in their results, but for sums with what is not."""
+_TRIANGLES = frozenset({"tril", "triu"})
 _HIDES = -1e3
 """Filled in before a softmax it leaves nothing there."""
 _PICKED_BY = {"embedding": (1,), "index": (1,), "index_select": (2,), "gather": (2,), "take": (1,)}

@@ -218,12 +218,11 @@ class Loop(_Rests):
         everybody = self._control.active
         count = np.where(step > 0, -(-(stop - start) // step), -(-(start - stop) // -step))
         count = np.maximum(np.broadcast_to(count, everybody.shape), 0)
-        begins, count = self._control.counts_of_rounds(*self._place, count)
-        for number in range(int(count[everybody].max(initial=0))):
-            goes_on = everybody & (count > number) & (begins <= number)
-            if not goes_on.any():
-                continue
-            self.split = not bool(goes_on[everybody].all())
+        start, count = self._control.rounds_of_each(*self._place, start, step, count)
+        mine = count[everybody]
+        for number in range(int(mine.max(initial=0))):
+            goes_on = everybody & (count > number)
+            self.split = int(mine.min()) <= number
             self._memory.active = goes_on if self.split else before
             self._control.builder.step("round")
             values = np.broadcast_to(start + number * step, everybody.shape)

@@ -6,16 +6,16 @@ index that is right for all places of a small tensor is wrong for a few of a lar
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
-from kernelagent.tools.virtual.compiled.ir_lines import IrLine, ir_lines, parts
+from kernelagent.tools.virtual.compiled.ir_lines import (
+    MADE_FLOAT,
+    MADE_WHOLE,
+    IrLine,
+    ir_lines,
+)
+from kernelagent.tools.virtual.compiled.memory_operations import places_of
 
-_LOC_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
-_LOCATION = re.compile(r"#loc\d*")
-_LINE = re.compile(r"\":(\d+):\d+")
-_MADE_FLOAT = ("arith.sitofp", "arith.uitofp")
-_MADE_WHOLE = ("arith.fptosi", "arith.fptoui")
 _LOADS = ("tt.load", "tt.atomic", "tt.descriptor_load", "tt.descriptor_gather")
 
 
@@ -38,21 +38,14 @@ class _Known:
         self._fractions: set[str] = set()
         self._whole: dict[str, str] = {}
         """Whole numbers that fractions were made into, and the place where that was."""
-        self._regions: list[tuple[str, tuple[str, ...]]] = []
-        """What each open region makes, and what a loop carries."""
 
     def read(self, ttir: str) -> str | None:
         """One pass over the text, up to the first such place."""
-        self._regions.clear()
         for line in ir_lines(ttir):
-            if line.closes and self._regions:
-                self._regions.pop()
-            if line.handed_on and self._regions:
-                self._handed_on(line.handed_on)
-            elif line.made and (where := self._operation(line)) is not None:
-                return _line(where, ttir)
-            if line.opens:
-                self._regions.append((line.made, tuple(line.carried)))
+            for name, other in line.given_by:
+                self._same(name, other)
+            if line.made and (where := self._operation(line)) is not None:
+                return str(next(iter(places_of(ttir, "")(where)), ""))
         return None
 
     def _operation(self, line: IrLine) -> str | None:
@@ -72,9 +65,9 @@ class _Known:
         made, operands = line.made, line.operands
         if any(operand in self._loaded for operand in operands):
             self._loaded.add(made)
-        elif line.operation.startswith(_MADE_FLOAT):
+        elif line.operation.startswith(MADE_FLOAT):
             self._fractions.add(made)
-        elif line.operation.startswith(_MADE_WHOLE):
+        elif line.operation.startswith(MADE_WHOLE):
             if operands[0] in self._fractions:
                 self._whole[made] = line.location
         elif any(operand in self._fractions for operand in operands):
@@ -83,30 +76,9 @@ class _Known:
             begun = [self._whole[operand] for operand in operands if operand in self._whole]
             self._whole |= {made: begun[0]} if begun else {}
 
-    def _handed_on(self, names: list[str]) -> None:
-        made, carried = self._regions[-1]
-        for at, (part, name) in enumerate(zip(parts(made, len(names)), names, strict=True)):
-            self._same(part, name)
-            if at < len(carried):
-                self._same(carried[at], name)
-
     def _same(self, name: str, other: str) -> None:
         """`name` may hold what `other` holds."""
         for held in (self._loaded, self._fractions):
             held |= {name} if other in held else set()
         if other in self._whole:
             self._whole[name] = self._whole[other]
-
-
-def _line(location: str, ttir: str) -> str:
-    """Of an operation, by the table of places at the module's end."""
-    lines = map(str.strip, ttir.splitlines())
-    places = {m[1]: m[2] for line in lines if (m := _LOC_ALIAS.match(line)) is not None}
-    seen: set[str] = set()
-    while location in places and location not in seen:
-        seen.add(location)
-        if (known := _LINE.search(places[location])) is not None:
-            return known[1]
-        inner = _LOCATION.search(places[location])
-        location = inner[0] if inner else ""
-    return ""

@@ -14,6 +14,8 @@ _LOCATION = re.compile(r"\s*loc\((#loc\d*)?[^()]*\)$")
 _GIVEN = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+(?:#\d+)?)")
 _LOOP = re.compile(r"(?:scf\.for .*iter_args|scf\.while )\((.*)")
 _LOOPS = ("scf.for", "scf.while")
+MADE_FLOAT, MADE_WHOLE = ("arith.sitofp", "arith.uitofp"), ("arith.fptosi", "arith.fptoui")
+"""What makes floats of whole numbers, and whole numbers of floats."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class IrLine:
     """What makes it; all of a line that makes nothing."""
     location: str
     """The name of the place that it comes from; empty where it has none."""
+    within: tuple[IrLine, ...]
+    """The lines that opened the loops and branches it stands in, or closes, the innermost last."""
 
     @property
     def operands(self) -> list[str]:
@@ -58,20 +62,32 @@ class IrLine:
             return []
         return _NAME.findall(self.text.partition(" : ")[0])
 
-
-def parts(made: str, count: int) -> list[str]:
-    """The names of what a region makes: of several by their numbers."""
-    return [made] if count == 1 else [f"{made}#{at}" for at in range(count)]
+    @property
+    def given_by(self) -> list[tuple[str, str]]:
+        """Names that may hold from here on what is handed on: of what the region makes, and of what its next round begins with."""
+        names = self.handed_on
+        if not names or not self.within:
+            return []
+        region = self.within[-1]
+        several = [f"{region.made}#{at}" for at in range(len(names))]
+        made = [region.made] if len(names) == 1 else several
+        return [*zip(made, names, strict=True), *zip(region.carried, names, strict=False)]
 
 
 def ir_lines(ttir: str) -> Iterator[IrLine]:
     """All lines of a module, in their order."""
-    for line in ttir.splitlines():
-        text = line.strip()
+    within: tuple[IrLine, ...] = ()
+    for written in ttir.splitlines():
+        text = written.strip()
         location = _LOCATION.search(text)
         text = text if location is None else text[: location.start()]
         name, equals, operation = text.partition(" = ")
         makes = bool(equals) and name.startswith("%")
         made = name.partition(":")[0] if makes else ""
         where = "" if location is None else location[1] or ""
-        yield IrLine(text, made, operation if makes else text, where)
+        line = IrLine(text, made, operation if makes else text, where, within)
+        yield line
+        if line.opens:
+            within = (*within, line)
+        elif line.closes:
+            within = within[:-1]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from kernelagent.tools.virtual.compiled.ir_lines import ir_lines
@@ -27,26 +26,13 @@ _CONDITION = re.compile(r"scf\.condition\(%[\w.$-]+\)\s+(.*?)\s*:")
 _ARGUMENT = re.compile(r"(%[\w.$-]+): ")
 
 
-@dataclass(frozen=True)
-class _Region:
-    """A loop or a branch that is open."""
-
-    result: str
-    """The name of what it makes; empty where that is nothing."""
-    carries: tuple[str, ...]
-    """What a loop carries from round to round."""
-
-
 @cache
 def sums_in_16_bits(ttir: str) -> str | None:
     """What is added up so, in words; None where nothing is."""
     made: dict[str, str] = {}
-    regions: list[_Region] = []
     reducing, goes_on = False, list[str]()
     for line in ir_lines(ttir):
         text = line.text
-        if line.closes and regions:
-            regions.pop()
         if line.made:
             made[line.made] = line.operation
         if (product := _PRODUCT.search(text)) is not None:
@@ -54,10 +40,11 @@ def sums_in_16_bits(ttir: str) -> str | None:
         reducing = (reducing or _REDUCED.search(text) is not None) and not _RETURN.search(text)
         if reducing and (summed := _SUM.search(text)) is not None:
             return f"rows in {_NAMES[summed[1]]}"
-        if regions and (handed := _YIELD.search(text)) is not None:
-            if (carried := _carried(handed, made, regions[-1].carries)) is not None:
+        if line.within and (handed := _YIELD.search(text)) is not None:
+            region = line.within[-1]
+            if (carried := _carried(handed, made, list(region.carried))) is not None:
                 return f"round after round of a loop in {_NAMES[carried]}"
-            made[regions[-1].result] = f"{made.get(regions[-1].result, '')} {handed[1]}"
+            made[region.made] = f"{made.get(region.made, '')} {handed[1]}"
         if (condition := _CONDITION.search(text)) is not None:
             goes_on = _OPERAND.findall(condition[1])
         if text.startswith("^bb"):
@@ -65,7 +52,6 @@ def sums_in_16_bits(ttir: str) -> str | None:
             made |= zip(_ARGUMENT.findall(text), goes_on, strict=False)
         if line.opens:
             made |= line.carried
-            regions.append(_Region(line.made, tuple(line.carried)))
     return None
 
 

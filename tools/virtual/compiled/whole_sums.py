@@ -6,11 +6,16 @@ they do not, whatever the result of a shorter sum has shown.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 
-from kernelagent.tools.virtual.compiled.ir_lines import IrLine, ir_lines, parts
+from kernelagent.tools.virtual.compiled.ir_lines import (
+    MADE_FLOAT,
+    MADE_WHOLE,
+    IrLine,
+    ir_lines,
+)
 
-_MADE_FLOAT, _MADE_WHOLE = ("arith.sitofp", "arith.uitofp"), ("arith.fptosi", "arith.fptoui")
 _LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
 _AS_THEY_ARE = (
     "arith.extf", "arith.truncf", "tt.fp_to_fp", "arith.select", "tt.trans", "tt.reshape", "tt.broadcast", "tt.splat",
@@ -36,31 +41,22 @@ class _Held:
         self._loaded: set[str] = set()
         self._floats: set[str] = set()
         self._summed: set[str] = set()
-        self._regions: list[tuple[str, tuple[str, ...]]] = []
-        """What each open region makes, and what a loop carries."""
         self._reduced = ""
 
     def finds_a_sum(self, ttir: str) -> bool:
         """One pass over the text."""
-        self._regions.clear()
         for line in ir_lines(ttir):
-            if line.closes and self._regions:
-                self._regions.pop()
-            if line.handed_on and self._regions:
-                self._hand_on(line.handed_on)
-                continue
+            for name, other in line.given_by:
+                self._same(name, [other])
             self._reduces(line)
             if line.made and self._is_made_whole(line):
                 return True
-            if line.opens:
-                self._regions.append((line.made, tuple(line.carried)))
         return False
 
-    def _hand_on(self, names: list[str]) -> None:
-        made, carried = self._regions[-1]
-        for at, (part, name) in enumerate(zip(parts(made, len(names)), names, strict=True)):
-            for held in (self._loaded, self._floats, self._summed):
-                held |= {part, *carried[at : at + 1]} if name in held else set()
+    def _same(self, name: str, others: Collection[str]) -> None:
+        """`name` may hold what these hold."""
+        for held in (self._loaded, self._floats, self._summed):
+            held |= {name} if held.intersection(others) else set()
 
     def _reduces(self, line: IrLine) -> None:
         if "tt.reduce" in line.operation and self._floats.intersection(line.operands):
@@ -75,19 +71,18 @@ class _Held:
         made, operation, operands = line.made, line.operation, line.operands
         if operation.startswith(_LOADS):
             self._loaded.add(made)
-        elif operation.startswith(_MADE_FLOAT):
+        elif operation.startswith(MADE_FLOAT):
             self._floats |= {made} if self._loaded.intersection(operands) else set()
-        elif operation.startswith(_MADE_WHOLE):
+        elif operation.startswith(MADE_WHOLE):
             return bool(self._summed.intersection(operands))
         elif operation.startswith(("tt.dot", "arith.addf")):
-            rounds = {name for _, carried in self._regions for name in carried}
+            rounds = {name for region in line.within for name in region.carried}
             adds = operation.startswith("tt.dot") or bool(rounds.intersection(operands))
             begun = self._summed.intersection(operands)
             if begun or (adds and _is_narrow(line) and self._floats.intersection(operands)):
                 self._summed.add(made)
         elif operation.startswith(_AS_THEY_ARE):
-            for held in (self._loaded, self._floats, self._summed):
-                held |= {made} if held.intersection(operands) else set()
+            self._same(made, operands)
         elif self._loaded.intersection(operands):
             self._loaded.add(made)
         return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -138,10 +138,7 @@ class _Marker(ast.NodeTransformer):
     def _called(self, node: ast.Call) -> ast.AST:
         name = name_of(node.func)
         if name == "arange":
-            place = (
-                ast.Constant(node.lineno + self._first_line - 1),
-                ast.Constant(self._shown(node)),
-            )
+            place = self._place(node)
             self.generic_visit(node)
             return ast.copy_location(call("lanes", [*place, node]), node)
         if name != "where":
@@ -182,14 +179,13 @@ class _Marker(ast.NodeTransformer):
     def _used(self, node: ast.expr) -> ast.expr:
         if is_condition(node) or not has_data(node, self._loaded):
             return node
-        report = [ast.Constant(node.lineno + self._first_line - 1), ast.Constant(self._shown(node))]
-        return ast.copy_location(call("used", [*report, node]), node)
+        return ast.copy_location(call("used", [*self._place(node), node]), node)
 
     def _or_zero(self, node: ast.expr) -> ast.expr:
         """What is told only where it never is another number than zero."""
         if isinstance(node, ast.Starred) or is_condition(node) or not has_data(node, self._loaded):
             return node
-        return self._reported("asked", node, by_data=False)
+        return self._reported("asked", node, self._place(node), by_data=False)
 
     def _is_asserted(self, called: ast.expr) -> bool:
         """Whether it is one of the language's, not a function of the text's of the same name."""
@@ -209,12 +205,13 @@ class _Marker(ast.NodeTransformer):
         if known or not has_data(node, self._loaded):
             visited: ast.expr = self.visit(self._used(node) if known else node)
             return visited
-        shown = self._shown(node)
-        return self._reported("asked", self.visit(node), by_data=True, shown=shown)
+        place = self._place(node)
+        return self._reported("asked", self.visit(node), place, by_data=True)
 
     def _asserted(self, node: ast.expr) -> ast.expr:
         """What ends all that a program has on the GPU where it does not hold, in a kernel that is compiled so."""
-        return self._reported("asserted", node, by_data=has_data(node, self._loaded))
+        by_data = has_data(node, self._loaded)
+        return self._reported("asserted", node, self._place(node), by_data=by_data)
 
     def _is_truth(self, node: ast.expr, seen: frozenset[str]) -> bool:
         """Whether it is made of conditions, which are noted where they stand, and of what was loaded, as a mask is."""
@@ -244,23 +241,22 @@ class _Marker(ast.NodeTransformer):
         by_data = has_data(node, self._loaded) or _is_no_mask(node)
         if within and isinstance(node, ast.Compare) and self._bounds_places(node):
             by_data = False
-        report = None if joins and within else self._reported("chosen", node, by_data=by_data)
-        shown = self._shown(node)
+        place = self._place(node)
         self.generic_visit(node)
         if isinstance(node, ast.Compare) and not has_data(node, self._loaded):
-            self._border(node, shown)
+            self._border(node, place)
         self._within = within
-        return report or node
+        noted = not (joins and within)
+        return self._reported("chosen", node, place, by_data=by_data) if noted else node
 
-    def _border(self, node: ast.Compare, shown: str) -> None:
+    def _border(self, node: ast.Compare, place: Sequence[ast.expr]) -> None:
         """Have a comparison of places and sizes, of one bound, hold in fewer places where that is asked."""
         (compared, *others) = (type(op).__name__ for op in node.ops)
         if others or compared not in COMPARED or (compared == "NotEq" and not self._counts_up):
             return
-        line = node.lineno + self._first_line - 1
-        place = [ast.Constant(part) for part in (line, shown, compared)]
         bound = node.comparators[0]
-        node.comparators = [ast.copy_location(call("border", [*place, bound]), bound)]
+        bordered = call("border", [*place, ast.Constant(compared), bound])
+        node.comparators = [ast.copy_location(bordered, bound)]
 
     def _bounds_places(self, node: ast.Compare) -> bool:
         """Whether it holds places against sizes that lie in memory, as `tile >= first and tile < first + tiles` does.
@@ -292,14 +288,14 @@ class _Marker(ast.NodeTransformer):
             return name_of(node.func) in _COUNTING and not node.keywords
         return isinstance(node, ast.Subscript | ast.Slice | ast.Tuple | ast.Name | ast.Attribute)
 
+    def _place(self, node: ast.expr) -> list[ast.expr]:
+        """Line and text of a node into which nothing has been put yet."""
+        return [ast.Constant(node.lineno + self._first_line - 1), ast.Constant(self._shown(node))]
+
     def _reported(
-        self, name: str, node: ast.expr, *, by_data: bool, shown: str | None = None
+        self, name: str, node: ast.expr, place: Sequence[ast.expr], *, by_data: bool
     ) -> ast.expr:
-        """`shown`: the text, where something has been put into the node already."""
-        line = node.lineno + self._first_line - 1
-        text = self._shown(node) if shown is None else shown
-        reported = [ast.Constant(part) for part in (line, text, by_data)]
-        return ast.copy_location(call(name, [*reported, node]), node)
+        return ast.copy_location(call(name, [*place, ast.Constant(by_data), node]), node)
 
     def _is_of_infinity(self, node: ast.expr) -> bool:
         """Whether it comes out otherwise only where an input is infinite or no number, as far as the text shows."""

@@ -11,7 +11,6 @@ import builtins
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-import numpy as np
 import triton.language as tl
 
 from kernelagent.tools.virtual.arithmetic.elementwise import make
@@ -25,9 +24,6 @@ COMPARED = frozenset(_NARROWER)
 
 ROUND, BEGINNING = "last round", "first round"
 STEP, BOUND, FIRST, UPPER = "step", "bound", "first lane", "upper half"
-
-
-_NONE = object()
 
 
 class Omission(NamedTuple):
@@ -73,23 +69,24 @@ class Omits:
         first, last = (omitting.omits(kind, line, text) for kind in (BEGINNING, ROUND))
         return indices[int(first) : len(indices) - int(last)]
 
-    def counts_of_rounds(self, line: int, text: str, counts: Array) -> tuple[Array, Array]:
-        """The same of each program: the number of the first round that it goes, and that behind its last."""
+    def rounds_of_each(
+        self, line: int, text: str, start: Array, step: Array, counts: Array
+    ) -> tuple[Array, Array]:
+        """The same of each program: where its loop begins, and how many rounds it has."""
         omitting = self._omitting
-        begins = np.zeros_like(counts)
         if omitting is None or not line or int(counts.max(initial=0)) < _FEWEST_ROUNDS:
-            return begins, counts
-        first, last = (omitting.omits(kind, line, text) for kind in (BEGINNING, ROUND))
+            return start, counts
         several = counts >= _FEWEST_ROUNDS
-        return begins + (several & first), counts - (several & last)
+        first, last = (several & omitting.omits(kind, line, text) for kind in (BEGINNING, ROUND))
+        return start + step * first, counts - first - last
 
     def kept(self, line: int, text: str, new: Any, *instead: Any) -> Any:
         """What an assignment gives to its names; where it is left out, the first of the others that is of its type."""
         omitting = self._omitting
         if omitting is None:
             return new
-        other = next((value for value in instead if _is_another(new, value)), _NONE)
-        return other if other is not _NONE and omitting.omits(STEP, line, text) else new
+        others = [value for value in instead if _is_another(new, value)]
+        return others[0] if others and omitting.omits(STEP, line, text) else new
 
     def border(self, line: int, text: str, compared: str, value: Any) -> Any:
         """The right side of a comparison of whole numbers, by one nearer where its border is left out."""

@@ -50,16 +50,27 @@ def line_of(text: str) -> int:
     return first_line() + 1 + place
 
 
-def left_by(most_together: int | None, omitted: Sequence[Omission]) -> tuple[Any, list[Omission]]:
+def run_without(
+    omitted: Sequence[Omission],
+    most_together: int | None,
+    kernel: Any,
+    grid: tuple[int, ...],
+    named: dict[str, Any],
+) -> list[Omission]:
+    """Runs it on these tensors; returns the parts that it has."""
     interpreter = BatchedInterpreter(*[] if most_together is None else [most_together])
     omitting = Omitting(omitted)
     interpreter.omit(omitting)
+    assert run(interpreter, kernel, grid, named).fault is None
+    return list(omitting.met)
+
+
+def left_by(most_together: int | None, omitted: Sequence[Omission]) -> tuple[Any, list[Omission]]:
     out = torch.full((2, 8), -1, dtype=torch.int32)
     starts = torch.tensor([6, 3], dtype=torch.int32)
     named = {"out_ptr": out, "starts_ptr": starts, "n": 7, "ROUNDS": 4}
-    seen = run(interpreter, counts, (2,), named)
-    assert seen.fault is None
-    return out.tolist(), list(omitting.met)
+    met = run_without(omitted, most_together, counts, (2,), named)
+    return out.tolist(), met
 
 
 EVERYTHING = [[134] * 7 + [-1], [434] * 7 + [-1]]
@@ -154,12 +165,10 @@ REBINDINGS = {
 @pytest.mark.parametrize("most_together", [None, 0], ids=["together", "one by one"])
 def test_a_statement_that_gives_another_value_can_be_left_out(most_together: int | None) -> None:
     def left(omitted: Sequence[Omission]) -> tuple[Any, list[Omission]]:
-        interpreter = BatchedInterpreter(*[] if most_together is None else [most_together])
-        omitting = Omitting(omitted)
-        interpreter.omit(omitting)
         out = torch.zeros(4, dtype=torch.int32)
-        assert run(interpreter, steps, (1,), {"out_ptr": out, "n": 4, "TWICE": True}).fault is None
-        return out.tolist(), [part for part in omitting.met if part.kind == STEP]
+        named = {"out_ptr": out, "n": 4, "TWICE": True}
+        met = run_without(omitted, most_together, steps, (1,), named)
+        return out.tolist(), [part for part in met if part.kind == STEP]
 
     usual, met = left([])
     assert usual == [10, 11, 12, 13]

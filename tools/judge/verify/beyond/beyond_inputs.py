@@ -272,20 +272,22 @@ class BeyondInputs:
 
     def _goes_on_wrongly(self, arguments: Arguments, step: TrainingStep) -> bool:
         """Whether it goes on where the module does not, and what was written to is in its gradients."""
-        try:
-            self.context.oracle.asking(step).eager(arguments)
-        except ProblemError:
-            unchanged = replace(step, changes=None, only=None)
-            both = [answer_of(self.context, self.process, arguments, s) for s in (step, unchanged)]
-            left, right = (None if a is None else a.output[GRADIENTS] for a in both)
-            return left is not None and right is not None and differs(right, left)
-        return False
+        if not self._module_raises(arguments, step):
+            return False
+        unchanged = replace(step, changes=None, only=None)
+        both = [answer_of(self.context, self.process, arguments, s) for s in (step, unchanged)]
+        left, right = (None if a is None else a.output[GRADIENTS] for a in both)
+        return left is not None and right is not None and differs(right, left)
 
     def _goes_on(self, arguments: Arguments, step: TrainingStep) -> bool:
+        raises = self._module_raises(arguments, step)
+        return raises and answers(self.context, self.process, arguments, step)
+
+    def _module_raises(self, arguments: Arguments, step: TrainingStep) -> bool:
         try:
             self.context.oracle.asking(step).eager(arguments)
         except ProblemError:
-            return answers(self.context, self.process, arguments, step)
+            return True
         return False
 
     def _ask(
