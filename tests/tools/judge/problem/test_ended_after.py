@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -29,3 +31,15 @@ def test_what_is_done_in_time_is_left_alone() -> None:
     while time.monotonic() < until:
         total += 1
     assert total > 45
+
+
+def test_what_is_traced_afterwards_runs() -> None:
+    # In a process of its own: an interpreter that never gets past a traced function takes no signal either.
+    text = (
+        "import sys\n"
+        "from kernelagent.tools.judge.problem.reference.ended_after import ended_after\n"
+        "with ended_after(60): pass\n"
+        "sys.settrace(lambda *seen: None)\n"
+        "(lambda: None)()\n"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=60)
