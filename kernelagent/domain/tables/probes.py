@@ -102,6 +102,12 @@ PROBES = (
         planted=True,
     ),
     ProbeKind(
+        "mixed_rows",
+        "rows of many kinds and sizes beside one another, along any dimension",
+        (AT_THE_END,),
+        planted=True,
+    ),
+    ProbeKind(
         "structures",
         "tensors as batches have them: all rows alike, of one sign, mostly zero; causal, padded and open "
         "masks; consecutive and equal ids; one input equal to another, indices of the largest beside them",

@@ -130,6 +130,23 @@ def test_in_some_items_of_a_batch_rows_are_along_time_and_in_others_along_featur
     assert [False, True] in rising
 
 
+@pytest.mark.parametrize("shape", [(9,), (64, 24), (24, 64), (3, 5, 16)])
+def test_mixed_rows_are_as_they_were_or_of_one_kind_size_and_sign(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, generator=seeded())
+    along: set[int] = set()
+    for turn in TURNS:
+        made = patterns.mixed(x, seeded(turn), turn, (1.0, 1000.0), patterns.ROWS)
+        assert made.shape == x.shape
+        assert made.isfinite().all()
+        for dim, size in enumerate(shape):
+            rows, own = (t.movedim(dim, -1).reshape(-1, size) for t in (made, x))
+            kept = (rows == own).all(-1) | (rows == 1000 * own).all(-1)
+            if kept.any() and not kept.all():
+                along.add(dim)
+                assert (rows.abs() > 100).any()
+    assert along >= {dim for dim, size in enumerate(shape) if size >= 8 and len(shape) > 1}
+
+
 def test_among_the_structures_are_rows_whose_largest_follow_a_rule_and_rows_in_two_camps() -> None:
     values = torch.randn(48, 30, generator=seeded())
     made = [

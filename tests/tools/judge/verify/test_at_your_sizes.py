@@ -387,6 +387,71 @@ def test_where_programs_take_tickets_one_call_of_all_of_them_is_made(
         opened.close()
 
 
+LOGITS = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x * 0.125, -1)
+
+
+def get_inputs():
+    return [torch.randn(20000, 256)]
+
+
+def get_init_inputs():
+    return []
+"""
+LATER_ROWS = """\
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def softmax(x_ptr, out_ptr, rows, n, BLOCK: tl.constexpr):
+    cols = tl.arange(0, BLOCK)
+    for row in range(tl.program_id(0), rows, 4096):
+        x = tl.load(x_ptr + row * n + cols, mask=cols < n, other=float("-inf")) * 0.125
+        e = tl.exp(x - LARGEST)
+        tl.store(out_ptr + row * n + cols, e / tl.sum(e, axis=0), mask=cols < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        rows, n = x.shape
+        softmax[(min(rows, 4096),)](x, out, rows, n, BLOCK=triton.next_power_of_2(n))
+        return out
+"""
+
+
+@pytest.mark.parametrize("in_all", [True, False])
+def test_inputs_of_other_kinds_are_tried_there_as_well(
+    tmp_path: Path, fork_server: ForkServer, *, in_all: bool
+) -> None:
+    path = tmp_path / "logits.py"
+    path.write_text(LOGITS)
+    # Without it logits beyond 88 overflow, which no natural draw has.
+    largest = "tl.max(x, axis=0)" + ("" if in_all else " * (row < 4096)")
+    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
+    try:
+        evaluation = judged(opened, LATER_ROWS.replace("LARGEST", largest))
+    finally:
+        opened.close()
+    if in_all:
+        assert evaluation.accepted, evaluation.reason
+        assert any("mixed_rows" in each.message for each in evaluation.disclosures)
+        return
+    assert evaluation.reason is not None
+    assert evaluation.reason.code in ("wrong_output", "nonfinite")
+    assert "rows of many kinds" in evaluation.reason.message
+
+
 def require_compared(evaluation: Evaluation, *, right: bool) -> None:
     if right:
         assert evaluation.accepted, evaluation.reason

@@ -77,7 +77,7 @@ WITH_OTHER_SIGNS = ("random", "positive")
 """The kinds of weights of which the few are of other signs as well."""
 _SEQUELS_IN: dict[int, Sequel] = {0: "nudged", 1: "nudged in place", 3: "rearranged"}
 """The rounds in which one call is followed by another with nearly the same inputs, or the same in other places."""
-_PATTERNED = ("row_patterns", "structures")
+_PATTERNED = ("row_patterns", "mixed_rows", "structures")
 _FEEDS_BACK_IN = 1
 _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""

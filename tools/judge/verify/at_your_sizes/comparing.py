@@ -11,9 +11,14 @@ from typing import Any
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import has_structures
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
+    NOT_PROBED,
+    Contents,
+    has_structures,
+)
 from kernelagent.tools.judge.verify.at_your_sizes.sampled import compared_by_sample
 from kernelagent.tools.judge.verify.at_your_sizes.whole import NOT_KNOWN, compared_whole
+from kernelagent.tools.judge.verify.beyond.allowance import Spans
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
@@ -21,6 +26,10 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 Start = Callable[[], CandidateProcess]
 _MOST_SETS = 2
 """Of the input sets so many are compared, in a turn one."""
+_KINDS: tuple[Contents, ...] = ("mixed_rows", "mixed_rows", "structures", "large_logits")
+"""The probes that are tried there: the length of a loop, the number of a block or a later row may decide what they show."""
+_OF_PROBES = Spans(seconds=8.0, in_a_turn=0.0, longest=40.0)
+_WAS_COMPARED = ("sampled_at_your_sizes", "compared_at_larger_sizes")
 _NOT_COMPARED = Disclosure(
     "not_compared_at_your_sizes",
     "its programs go by what others have done so far (a ticket, a lock), so that a sample of them tells nothing, and there was "
@@ -51,22 +60,48 @@ def compare_at_your_sizes(
     told: list[Disclosure] = []
     secrets.SystemRandom().shuffle(smaller)
     compare = partial(_compared, context, start, findings, in_a_turn=in_a_turn)
-    asked = [(source, False) for source in smaller[: 1 if in_a_turn else _MOST_SETS]]
+    asked = [(source, "natural") for source in smaller[: 1 if in_a_turn else _MOST_SETS]]
     if not in_a_turn and has_structures(context, smaller[0]):
         # What a batch has in common (sorted labels, padding) decides more the larger it is.
-        asked.append((smaller[0], True))
-    for source, structured in asked:
+        asked.append((smaller[0], "batches"))
+    for source, contents in asked:
         with step("your sizes"):
-            try:
-                compared = compare(source, structured=structured)
-            except Rejected as refused:
-                if refused.reason.code not in NOT_KNOWN:
-                    raise
-                continue
+            compared = _unless_not_known(partial(compare, source, contents=contents))
         told += [disclosure for disclosure in compared if disclosure not in told]
+    if not in_a_turn and told and not context.trains:
+        with step("your sizes"):
+            told += _by_probes(partial(compare, smaller[0]))
     if findings.order_matters and not told:
         told.append(_NOT_COMPARED)
     return tuple(told)
+
+
+def _unless_not_known(compare: Callable[[], tuple[Disclosure, ...]]) -> tuple[Disclosure, ...]:
+    try:
+        return compare()
+    except Rejected as refused:
+        if refused.reason.code not in NOT_KNOWN:
+            raise
+        return ()
+
+
+def _by_probes(compare: Callable[..., tuple[Disclosure, ...]]) -> list[Disclosure]:
+    """What was compared on inputs of other kinds, as far as there is time."""
+    allowance = _OF_PROBES.allowance(sample=False, by_work=True)
+    tried: dict[Contents, None] = {}
+    others: dict[str, Disclosure] = {}
+    for kind in _KINDS:
+        if allowance.spent:
+            break
+        for disclosure in _unless_not_known(partial(compare, contents=kind)):
+            if disclosure.code in _WAS_COMPARED:
+                tried[kind] = None
+            elif disclosure.code != _NOT_COMPARED.code:
+                others.setdefault(disclosure.code, disclosure)
+    if not tried:
+        return []
+    kinds_tried = f"so are its answers there to other inputs: {', '.join(tried)}"
+    return [Disclosure("compared_at_larger_sizes", kinds_tried), *others.values()]
 
 
 def _compared(
@@ -76,14 +111,16 @@ def _compared(
     source: InputSource,
     *,
     in_a_turn: bool,
-    structured: bool,
+    contents: Contents,
 ) -> tuple[Disclosure, ...]:
-    how = {"in_a_turn": in_a_turn, "structured": structured}
     by_sample = None
     if not context.trains and not findings.order_matters:
-        by_sample = compared_by_sample(context, start, findings, source, **how)
+        by_sample = compared_by_sample(
+            context, start, findings, source, in_a_turn=in_a_turn, contents=contents
+        )
     # How much programs store does not tell where: some may store what others have stored, or beside the result.
-    if by_sample is not None and by_sample.is_all and in_a_turn:
+    is_enough = by_sample is not None and by_sample.is_all and in_a_turn
+    if by_sample is not None and (is_enough or contents not in NOT_PROBED):
         return (by_sample.disclosure,)
-    whole = compared_whole(context, start, findings, source, **how)
+    whole = compared_whole(context, start, findings, source, in_a_turn=in_a_turn, contents=contents)
     return (by_sample.disclosure, *whole) if by_sample is not None else whole

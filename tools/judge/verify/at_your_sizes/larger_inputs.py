@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.tables.probes import PROBE
 from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.bounds.real_work import NEEDS_VALUES
 from kernelagent.tools.judge.problem.context import JudgeContext
@@ -32,8 +33,6 @@ from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensor
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.virtual.cost.eager import eager_rows
 
-_MOST_OPERATIONS = 4e10
-"""Of the reference's products, which torch computes here in fp32 and in float64: some seconds on two cores."""
 _BACKWARD = 3
 """A forward with its backward does so many times the work of a forward."""
 _TURNS = 64
@@ -43,6 +42,23 @@ _IN_A_RANGE = ("integer", "observed")
 _KINDS_OF_ROWS = 8
 _LARGER = 4
 """So many times the rows that were executed must be possible in a turn; at the end one more is enough."""
+
+
+@dataclass(frozen=True)
+class Affordable:
+    """What the reference may do for one answer."""
+
+    bytes: float
+    """That its operations read and write."""
+    operations: float = 4e10
+    """Of its products, which torch computes here in fp32 and in float64: some seconds on two cores."""
+
+
+FOR_A_PROBE = Affordable(5e8, 4e9)
+"""The reference is asked some ten times what is known of its answer to a probe."""
+Contents = str
+"""`natural`; `batches`: integers and masks as batches have them (sorted, alike, padded); else the name of a probe."""
+NOT_PROBED: tuple[Contents, ...] = ("natural", "batches")
 
 
 @dataclass(frozen=True)
@@ -57,14 +73,13 @@ class Larger:
     source: InputSource
     must_be_taken: bool
     """Whether all sizes are the user's own, or the rows are declared to change: else a candidate may raise."""
-    structured: bool
-    """Whether integers and masks are as batches have them: sorted, alike, padded."""
+    contents: Contents
 
     def draw(self) -> Arguments | None:
         """With contents; None where there is no memory for them, or the user's function refuses."""
         try:
             arguments = draw(self.source)
-            return self._structured(arguments) if self.structured else arguments
+            return self._structured(arguments) if self.contents == "batches" else arguments
         except REFUSALS:
             return None
 
@@ -116,14 +131,13 @@ def larger_inputs(
     source: InputSource,
     works: Sequence[float],
     *,
-    most_bytes: float,
-    structured: bool,
+    most: Affordable,
+    contents: Contents,
     in_a_turn: bool,
 ) -> Larger | None:
     """The first of them that the reference can be asked for; None where none is larger than what was executed.
 
-    `works`: of the whole call, in seconds of the interpreter's. `most_bytes`: that the reference's operations read and
-    write.
+    `works`: of the whole call, in seconds of the interpreter's. `most`: that the reference may do for one answer.
     """
     problem, hollow = context.whole or context.problem, context.module_at_full_size
     device, scope = context.judge_device.torch_device, context.judge_device.scope
@@ -135,7 +149,7 @@ def larger_inputs(
             if whole.shrunk is not None and _keeps_its_rows(source):
                 continue
             inputs = inputs_without_contents(problem, scope, _sizes_of(whole))
-            if inputs is None or not _is_affordable(context, inputs[source.name], most_bytes):
+            if inputs is None or not _is_affordable(context, inputs[source.name], most):
                 continue
         except (*NEEDS_VALUES, ProblemError):
             return None
@@ -153,12 +167,14 @@ def larger_inputs(
         where = f"input set {source.name!r} at your sizes"
         if whole.shrunk is not None:
             where = f"{where}, but {whole.shrunk}"
-        if structured:
+        if contents == "batches":
             where = f"{where}, integers and masks as batches have them"
+        elif contents != "natural":
+            where = f"{where}, inputs {PROBE[contents].description}"
         declared = context.dynamic.get(source.name, ())
         rows_change = any(axis == 0 for item in declared for _, axis in item.places)
         must_be_taken = whole.shrunk is None or rows_change
-        return Larger(source.name, where, oracle, defined, must_be_taken, structured)
+        return Larger(source.name, where, oracle, defined, must_be_taken, contents)
     return None
 
 
@@ -173,7 +189,7 @@ def _sizes_of(source: InputSource) -> Sizes:
     return Sizes(leading=(source.shrunk.was, source.shrunk.now))
 
 
-def _is_affordable(context: JudgeContext, inputs: Arguments, most_bytes: float) -> bool:
+def _is_affordable(context: JudgeContext, inputs: Arguments, most: Affordable) -> bool:
     """Whether the reference has an answer to these inputs in a few seconds, within the memory there is."""
     module = meta_twin(context.module_at_full_size)
     with context.judge_device.scope():
@@ -185,7 +201,7 @@ def _is_affordable(context: JudgeContext, inputs: Arguments, most_bytes: float) 
         6 * need.inputs + 10 * need.outputs + 3 * need.working
     )
     return (
-        times * sum(row.dot_flops for row in rows) <= _MOST_OPERATIONS
-        and times * sum(row.loaded_bytes + row.stored_bytes for row in rows) <= most_bytes
+        times * sum(row.dot_flops for row in rows) <= most.operations
+        and times * sum(row.loaded_bytes + row.stored_bytes for row in rows) <= most.bytes
         and bytes_needed + need.columns <= memory_limit(context.settings)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import torch
 
@@ -10,15 +11,36 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.steps import scaled, single_step
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
+from kernelagent.tools.judge.problem.trials.planting.literals import NONE
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, share_nonfinite
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
-from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trials_of
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import NOT_PROBED, Larger
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.regions import Enough, MeasureNoise, Noise, NoiseSources
 
 _ONE_FOR_ALL = 4
 """The noise of one draw, so many times, is that of many."""
+
+
+def trial_at(context: JudgeContext, given: Larger) -> Trial | None:
+    """A call on inputs that are drawn now; None where there is no memory for them, or the reference has no answer."""
+    if given.contents not in NOT_PROBED:
+        return _probe_at(given)
+    arguments = given.draw()
+    return None if arguments is None else natural_trial(context, given, arguments)
+
+
+def _probe_at(given: Larger) -> Trial | None:
+    generator, turns = torch.Generator().manual_seed(fresh_seed()), count(fresh_seed())
+    made = trials_of(
+        given.oracle, given.source, (given.contents,), generator, NONE, turns, sequel=None
+    )
+    try:
+        trial = next((each for each in made if isinstance(each, Trial)), None)
+    except REFUSALS:
+        return None
+    return None if trial is None else _with_one_noise(trial)
 
 
 def natural_trial(context: JudgeContext, given: Larger, arguments: Arguments) -> Trial | None:
@@ -33,12 +55,17 @@ def natural_trial(context: JudgeContext, given: Larger, arguments: Arguments) ->
         if step is not None:
             scale = scaled(scale, step)
         trial = trial_on(oracle, given.name, "natural", arguments, scale, generator)
-        if given.structured and share_nonfinite(trial.expected.output) > _usual(context, given):
+        if given.contents == "batches" and share_nonfinite(trial.expected.output) > _usual(
+            context, given
+        ):
             # As where a mask hides a row whole: what stands there is nobody's.
             return None
     except REFUSALS:
         return None
-    trial = replace(trial, step=step)
+    return _with_one_noise(replace(trial, step=step))
+
+
+def _with_one_noise(trial: Trial) -> Trial:
     measure = trial.compared.measure_noise
     if measure is None:
         return trial

@@ -24,8 +24,15 @@ from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
-from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
-from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
+    FOR_A_PROBE,
+    NOT_PROBED,
+    Affordable,
+    Contents,
+    Larger,
+    larger_inputs,
+)
+from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial, trial_at
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.compare.tolerance import UserTolerance
@@ -68,26 +75,28 @@ def compared_by_sample(
     source: InputSource,
     *,
     in_a_turn: bool,
-    structured: bool,
+    contents: Contents,
 ) -> Sampled | None:
     """What was compared; raises `Rejected` where a program stored what is wrong.
 
     None where it cannot be: of several launches, beside operations of torch's, and where the reference takes too
     long or too much memory at these sizes.
     """
-    works, most = _IN_A_TURN, _BYTES_IN_A_TURN
-    if not in_a_turn:
-        works, most = _AT_THE_END, _BYTES_AT_THE_END
-    given = larger_inputs(
-        context, source, works, most_bytes=most, structured=structured, in_a_turn=in_a_turn
+    probed = contents not in NOT_PROBED
+    works = _IN_A_TURN if in_a_turn or probed else _AT_THE_END
+    most = (
+        FOR_A_PROBE if probed else Affordable(_BYTES_IN_A_TURN if in_a_turn else _BYTES_AT_THE_END)
     )
+    given = larger_inputs(context, source, works, most=most, contents=contents, in_a_turn=in_a_turn)
     if given is None:
         return None
-    arguments = given.draw()
+    # What is asked of a probe's answer decides which inputs it has; of others it is asked once they are of use.
+    trial = trial_at(context, given) if probed else None
+    arguments = trial.arguments if trial is not None else None if probed else given.draw()
     if arguments is None:
         return None
     with start() as process:
-        return _compared(context, process, given, arguments, findings)
+        return _compared(context, process, given, arguments, trial, findings)
 
 
 def _compared(
@@ -95,8 +104,10 @@ def _compared(
     process: CandidateProcess,
     given: Larger,
     arguments: Arguments,
+    trial: Trial | None,
     findings: Findings,
 ) -> Sampled | None:
+    """`trial`: on these arguments, where it is known."""
     where = given.where
     process.load()
     try:
@@ -113,7 +124,7 @@ def _compared(
     if computing(torch_rows):
         return None
     # Before a fault is believed: what the reference refuses there is nobody's fault.
-    trial = natural_trial(context, given, arguments)
+    trial = trial or natural_trial(context, given, arguments)
     if trial is None or _goes_on(trial):
         return None
     try:
@@ -134,7 +145,9 @@ def _compared(
         return None
     fresh, wrong = _bytes_to_store(before.output, trial.expected.output)
     # Of what is alike few programs may have all the work: a sample tells nothing of the whole then.
-    is_all = not given.structured and _all_is_stored(process, where, arguments, facts, fresh, wrong)
+    is_all = given.contents == "natural" and _all_is_stored(
+        process, where, arguments, facts, fresh, wrong
+    )
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)
     if not stored:
         return None

@@ -13,8 +13,15 @@ from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
-from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, larger_inputs
-from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
+    FOR_A_PROBE,
+    NOT_PROBED,
+    Affordable,
+    Contents,
+    Larger,
+    larger_inputs,
+)
+from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import trial_at
 from kernelagent.tools.judge.verify.beyond.reference_choices import ReferenceChoices
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
@@ -36,8 +43,7 @@ NOT_KNOWN = frozenset({"timeout", "unverifiable", "out_of_memory", "crash"})
 """It was verified at the sizes that are executed; what there is no time or no memory for here is no fault of its."""
 _LONGEST = 400
 """Characters of what a candidate says itself."""
-_MOST_BYTES = 2e9
-"""That the reference's operations may read and write."""
+_MOST = Affordable(2e9)
 
 
 def compared_whole(
@@ -47,18 +53,19 @@ def compared_whole(
     source: InputSource,
     *,
     in_a_turn: bool,
-    structured: bool,
+    contents: Contents,
 ) -> tuple[Disclosure, ...]:
     """What was compared, and what no call told before; raises `Rejected` as an ordinary call does.
 
     Empty where nothing larger than what was executed can be done in time.
     """
     not_taken: tuple[Disclosure, ...] = ()
-    for tried in _IN_A_TURN if in_a_turn else _AT_THE_END:
+    probed = contents not in NOT_PROBED
+    most = FOR_A_PROBE if probed else _MOST
+    for tried in _IN_A_TURN if in_a_turn or probed else _AT_THE_END:
         given = larger_inputs(
-            context, source, [tried.work], most_bytes=_MOST_BYTES, structured=structured,
-            in_a_turn=in_a_turn,
-        )  # fmt: skip
+            context, source, [tried.work], most=most, contents=contents, in_a_turn=in_a_turn
+        )
         if given is None:
             continue
         try:
@@ -87,8 +94,7 @@ def _compared(
     given: Larger,
     seconds: float,
 ) -> tuple[Disclosure, ...]:
-    arguments = given.draw()
-    trial = None if arguments is None else natural_trial(context, given, arguments)
+    trial = trial_at(context, given)
     if trial is None:
         return ()
     # The reference's own choices are told by now: at these sizes following it takes seconds.

@@ -233,6 +233,25 @@ def in_rows(
     return rows.reshape(values.shape)
 
 
+def mixed(
+    values: torch.Tensor, draw: Draw, turn: int, scales: Sequence[float], changes: Sequence[Rows]
+) -> torch.Tensor:
+    """Rows of many kinds and sizes beside one another, along any dimension; half of them as they are, many of one sign.
+
+    What a candidate leaves out for a later row, block or step shows in some of them.
+    """
+    long = [dim for dim, size in enumerate(values.shape) if size >= _FEW] or [values.dim() - 1]
+    along = long[below(len(long), draw)]
+    own = values.movedim(along, -1)
+    rows = in_rows(own, draw, turn, changes).reshape(-1, own.shape[-1])
+    rows = torch.where(_chance(rows[:, :1], 0.5, draw), own.reshape(rows.shape), rows)
+    sign = torch.randint(4, (len(rows), 1), generator=draw, device=draw.device).to(rows.device)
+    rows = torch.where(sign == 0, rows.abs(), torch.where(sign == 1, -rows.abs(), rows))
+    size = torch.randint(len(scales), (len(rows), 1), generator=draw, device=draw.device)
+    sizes = torch.tensor(scales, dtype=rows.dtype, device=rows.device)[size.to(rows.device)]
+    return (rows * sizes).reshape(own.shape).movedim(-1, along)
+
+
 def whole(values: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     """All of the tensor by one of `WHOLE`, every fourth as it is: relations to others may matter."""
     kind = turn % (len(WHOLE) + len(WHOLE) // 3)

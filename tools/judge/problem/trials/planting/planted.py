@@ -51,8 +51,9 @@ _LADDER: tuple[tuple[Freedom, float], ...] = (
 """Freedom, and the largest magnitude in natural ones: cubes of 1e12 are finite in float32."""
 _MOST_IN_SUMS = 10.0
 """The same where elements are added up: what cancels there is lost in another order for each kernel."""
-_MOST_BESIDE_NUMBERS = 1e6
-"""Where rows are made of the numbers: each row is then held to its own size."""
+_ROWS_DIFFER = ("beside_numbers", "mixed_rows")
+_MOST_WHERE_ROWS_DIFFER = 1e6
+"""Where rows are made of the numbers, or of other sizes: each row is then held to its own size."""
 _OF_EAGER = 0.032
 """How much of eager's own error counts as one rounding: an element may be off by a thousand of those (`single_elements`)
 and by thirty-two times what eager errs by in its row."""
@@ -64,6 +65,7 @@ _PLANTED_IN: Mapping[str, frozenset[str]] = {
     "literals": frozenset({*FREE, "integer"}),
     "beside_numbers": frozenset(FREE),
     "row_patterns": frozenset(FREE),
+    "mixed_rows": frozenset({*FREE, "integer", "boolean", "sorted", "observed"}),
     "structures": frozenset({*FREE, "integer", "boolean", "sorted", "observed"}),
 }
 
@@ -104,11 +106,11 @@ def planted(
     reason = ""
     start = generator.get_state()
     most = _LADDER[0][1] if elementwise else _MOST_IN_SUMS
-    most = _MOST_BESIDE_NUMBERS if kind == "beside_numbers" else most
+    most = _MOST_WHERE_ROWS_DIFFER if kind in _ROWS_DIFFER else most
     # The ends have no magnitudes: one try for each freedom.
     most = 1.0 if kind == "ends" else most
     rungs = dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER)
-    ties = (False, True) if kind == "row_patterns" else (False,)
+    ties = (False, True) if kind in ("row_patterns", "mixed_rows") else (False,)
     for untied, (freedom, cap) in product(ties, rungs):
         generator.set_state(start)
         reach = Reach(freedom, cap, literals, generator, untied)
@@ -134,7 +136,7 @@ def planted(
             tensors, generator, eager, exact, scales, nonfinite_share, at_ends=kind == "ends"
         )
         if isinstance(outcome, Lasting):
-            by_row = kind == "beside_numbers"
+            by_row = kind in _ROWS_DIFFER
             if elementwise:
                 return Planted(tensors, outcome.moved, outcome.near, freedom)
             widest = _by_the_widest(outcome, by_row=by_row)

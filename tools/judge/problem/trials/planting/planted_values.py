@@ -38,6 +38,10 @@ _LARGEST_ROW = 1e4
 """The same for whole rows: below it lies what honest kernels fill masked places with."""
 
 
+_SCALES = (1.0, 30.0, 1000.0)
+"""Of the rows that are mixed, in natural ones."""
+
+
 _CHUNK = 512
 
 
@@ -84,7 +88,7 @@ class Reach:
         if tensor.dtype in _BARE:
             return self.changed(kind, tensor.long(), turn).to(tensor.dtype)
         domain = observe(tensor)
-        if tensor.numel() and kind in ("row_patterns", "structures"):
+        if tensor.numel() and kind in ("row_patterns", "structures", "mixed_rows"):
             return self._patterned(kind, tensor, domain, turn)
         if tensor.dim() and kind == "mask_shapes" and domain.kind == "boolean":
             return self._shaped_masks(tensor)
@@ -122,7 +126,7 @@ class Reach:
         self, kind: str, tensor: torch.Tensor, domain: Domain, turn: int
     ) -> torch.Tensor:
         draw = self.generator
-        if kind == "structures" and tensor.dim():
+        if kind in ("structures", "mixed_rows") and tensor.dim():
             match domain.kind:
                 case "boolean":
                     return patterns.mask(tensor, draw, turn)
@@ -138,6 +142,9 @@ class Reach:
         if kind == "row_patterns" and tensor.dim():
             values = patterns.in_rows(wide, draw, turn, self._rows)
             values = self._some_along_another(values, wide, turn)
+        elif kind == "mixed_rows" and tensor.dim():
+            scales = [scale for scale in _SCALES if scale <= self.cap]
+            values = patterns.mixed(wide, draw, turn, scales, self._rows)
         else:
             values = patterns.whole(wide, draw, turn)
         if domain.kind == "positive":
