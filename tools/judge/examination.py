@@ -35,6 +35,7 @@ from kernelagent.tools.judge.problem.trials.far_rounds import (
 )
 from kernelagent.tools.judge.problem.trials.planting.literals import literals_of
 from kernelagent.tools.judge.problem.trials.rounds import Rounds
+from kernelagent.tools.judge.problem.trials.solved_integers import solved_rounds
 from kernelagent.tools.judge.problem.trials.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
 from kernelagent.tools.judge.problem.wrong_steps.search import showing_rounds
 from kernelagent.tools.judge.problem.wrong_steps.shown import Shown
@@ -184,6 +185,7 @@ class Examination:
         self._run(far(), verifier)
         corners = partial(corner_rounds, *every[:2], literals=literals)
         self._run(corners(steps=False), verifier)
+        self._run(solved_rounds(*every[:2], literals=literals), verifier)
         most_calls, seconds = _SEARCH[self.purpose]
         showing = showing_rounds(
             *every[:2], findings.shown, literals=literals,

@@ -25,7 +25,7 @@ class ProbeKind:
     needs: Literal["masks", "bfloat16"] | None = None
     """Tensors without which no call is made with it."""
     planted: bool = False
-    """Made by `tools/judge/problem/trials/planting/planted.py`, for one candidate."""
+    """Made for one candidate, by `tools/judge/problem/trials/planting/planted.py` or, without rounds, by a file of its own."""
 
 
 AT_THE_END = 5
@@ -131,6 +131,12 @@ PROBES = (
         "or proportional",
         (2, AT_THE_END, AT_THE_END),
         refuses="e-angles-of-cosines-as-they-were-drawn",
+        planted=True,
+    ),
+    ProbeKind(
+        "solved",
+        "whole numbers for which what the module divides or compares comes out at a boundary",
+        (),
         planted=True,
     ),
     ProbeKind(

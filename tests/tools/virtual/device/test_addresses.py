@@ -42,3 +42,23 @@ def test_only_addresses_inside_a_pointee_are_moved():
     values = np.array([100, 199, 200, 7], dtype=np.uint64)
     moved = translated(values, [Pointee(100, 200, -50)])
     assert moved.tolist() == [50, 149, 200, 7]
+
+
+def test_what_was_resized_lies_elsewhere_and_is_not_followed_to_where_it_was() -> None:
+    pointers = DataPointers()
+    moved = torch.zeros(64)
+    pointers.note(moved)
+    was = moved.data_ptr()
+    moved.resize_(1 << 20)
+    assert moved.data_ptr() != was
+    assert list(pointers.pointed_at([was])) == []
+
+
+def test_of_two_that_share_memory_one_is_followed() -> None:
+    pointers = DataPointers()
+    memory = np.zeros(64, dtype=np.float32)
+    first, second = torch.from_numpy(memory), torch.from_numpy(memory[8:])
+    pointers.note(first)
+    pointers.note(second)
+    asked = [second.data_ptr() + 4, first.data_ptr()]
+    assert [low for low, _ in pointers.pointed_at(asked)] == [first.data_ptr()]

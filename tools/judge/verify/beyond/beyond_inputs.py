@@ -120,22 +120,28 @@ class BeyondInputs:
         ]
         for number, name in enumerate(in_drawn_order(names, self.generator)[:_MOST_WEIGHTS]):
             kind: Extreme = "infinity" if number == 1 and given[name].element_size() > 1 else "nan"
-            broken = given[name].clone(memory_format=torch.contiguous_format)
-            numbers = (torch.view_as_real(broken) if broken.is_complex() else broken).view(-1)
+            at_one_place = given[name].clone(memory_format=torch.contiguous_format)
+            broken = torch.view_as_real(at_one_place) if at_one_place.is_complex() else at_one_place
+            numbers = broken.view(-1)
             place = int(torch.randint(numbers.numel(), (), generator=self.generator))
             numbers[place] = _BROKEN[kind]
-            asked = self._ask(
-                source,
-                draw(source),
-                f"{kind} in a weight",
-                weights={**given, name: broken},
-            )
-            if asked is not None and asked.wrong is not None:
-                self.findings.disclose(
-                    "differs_on_broken_weights",
-                    f"where {name} holds {EXTREMES[kind]} it answers otherwise than your module: {asked.wrong}",
+            tried = [(EXTREMES[kind], at_one_place)]
+            if given[name].element_size() > 1:
+                # As a diverged training leaves it: what looks at the largest of a block may find none.
+                tried.append(("nothing but NaN", torch.full_like(given[name], float("nan"))))
+            for held, weight in tried:
+                asked = self._ask(
+                    source,
+                    draw(source),
+                    f"{kind} in a weight",
+                    weights={**given, name: weight},
                 )
-                return
+                if asked is not None and asked.wrong is not None:
+                    self.findings.disclose(
+                        "differs_on_broken_weights",
+                        f"where {name} holds {held} it answers otherwise than your module: {asked.wrong}",
+                    )
+                    return
 
     def _empty_rows(self, source: InputSource) -> None:
         """Rows of masks that hold nothing: the probes leave them out where the right answer is not finite."""

@@ -31,6 +31,14 @@ class _Asked:
     size: int
     dtype: torch.dtype
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it lives, where it was and as large: what is resized lies elsewhere, and other memory may lie there."""
+        if self.storage.expired():  # type: ignore[no-untyped-call]
+            return False
+        storage = torch.UntypedStorage._new_with_weak_ptr(self.storage.cdata)
+        return storage.data_ptr() == self.low and storage.nbytes() == self.size
+
 
 class DataPointers:
     """Storages whose addresses the candidate has asked for."""
@@ -49,18 +57,23 @@ class DataPointers:
             self._by_address[low] = _Asked(weak, low, storage.nbytes(), tensor.dtype)
 
     def pointed_at(self, values: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
-        """The living storages that any of `values` lies in, with their addresses, each once."""
+        """The living storages that any of `values` lies in, with their addresses, each once.
+
+        Of those that share memory, as two made of one array of numpy do, the first.
+        """
         self._forget_dead()
         lows = sorted(self._by_address)
         seen: set[int] = set()
-        for value in values if lows else ():
+        end = 0
+        for value in sorted(values) if lows else ():
             at = bisect_right(lows, value) - 1
             if at < 0 or lows[at] in seen:
                 continue
             item = self._by_address[lows[at]]
-            if value < item.low + item.size:
+            if value < item.low + item.size and item.low >= end:
                 seen.add(item.low)
                 storage = torch.UntypedStorage._new_with_weak_ptr(item.storage.cdata)
+                end = item.low + item.size
                 yield item.low, torch.empty(0, dtype=item.dtype).set_(storage)
 
     def in_table(self, tensor: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
@@ -69,15 +82,10 @@ class DataPointers:
             return
         if 0 < tensor.numel() <= _MOST_ENTRIES:
             values = {int(v) for v in tensor.reshape(-1).tolist() if v >= _LOWEST}
-            yield from self.pointed_at(sorted(values))
+            yield from self.pointed_at([*values])
 
     def _forget_dead(self) -> None:
-        dead = [
-            low
-            for low, item in self._by_address.items()
-            if item.storage.expired()  # type: ignore[no-untyped-call]
-        ]
-        for low in dead:
+        for low in [low for low, item in self._by_address.items() if not item.is_there]:
             del self._by_address[low]
 
 

@@ -11,9 +11,15 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from kernelagent.tools.judge.problem.trials.input_domain import observe
+
 _BESIDE = (-1, 0, 1)
 _TRIES = 4
 """So many draws for each number that is asked for: some lie out of range."""
+_NEAR_ENOUGH = 16
+"""So many times the usual distance between neighbours is the end of a range beyond the largest number at most."""
+_FEWEST_SORTED = 8
+_OCTAVES = 62
 _AT_THE_TOP = 0.05
 """Half of the multiples are drawn from so much of the range: errors grow with the number."""
 
@@ -66,3 +72,34 @@ def _powers(low: int, high: int, generator: torch.Generator) -> Iterator[int]:
 
 def _below(count: int, generator: torch.Generator) -> int:
     return int(torch.randint(count, (), generator=generator))
+
+
+def sorted_beside_powers(rising: torch.Tensor) -> torch.Tensor:
+    """Whole numbers that ascend along the last dimension, with a power of two and the number before it next to each other.
+
+    The first and the last number stay, which may be counts, and no two neighbours are further apart than two were before.
+    """
+    values = rising.detach().long().clone()
+    rows = values.reshape(-1, values.shape[-1])
+    if rows.shape[-1] < _FEWEST_SORTED:
+        return values
+    furthest = rows.diff().amax(-1)
+    for octave in range(1, _OCTAVES):
+        power = torch.full((len(rows), 1), 1 << octave, device=rows.device)
+        at = torch.searchsorted(rows, power)
+        fits = ((at > 1) & (at < rows.shape[-1] - 1)).reshape(-1)
+        if not bool(fits.any()):
+            continue
+        place = at.clamp(1, rows.shape[-1] - 1)
+        tried = rows.scatter(-1, place - 1, power - 1).scatter(-1, place, power)
+        fits &= tried.diff().amax(-1) <= furthest
+        rows[fits] = tried[fits]
+    return rows.reshape(values.shape)
+
+
+def end_of_range(tensor: torch.Tensor, numbers: Sequence[int]) -> int:
+    """The largest number that its draws seem to be from: one below one of these, where one is that near."""
+    seen = observe(tensor)
+    reach = _NEAR_ENOUGH * max(1.0, (seen.high - seen.low) / tensor.numel())
+    ends = [n - 1 for n in numbers if 0 <= n - 1 - seen.high <= reach]
+    return max(ends, default=int(seen.high))

@@ -62,7 +62,7 @@ _WEIGHTS: tuple[tuple[bool, float], ...] = ((True, 1e3), (True, 10.0), (False, 1
 _PLANTED_IN: Mapping[str, frozenset[str]] = {
     "rows": frozenset({*FREE, "integer"}),
     "mask_shapes": frozenset({"boolean"}),
-    "literals": frozenset({*FREE, "integer"}),
+    "literals": frozenset({*FREE, "integer", "sorted"}),
     "beside_numbers": frozenset(FREE),
     "row_patterns": frozenset(FREE),
     "mixed_rows": frozenset({*FREE, "integer", "boolean", "sorted", "observed"}),

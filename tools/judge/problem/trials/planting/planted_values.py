@@ -23,7 +23,11 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     shaped_like,
 )
 from kernelagent.tools.judge.problem.trials.planting import patterns
-from kernelagent.tools.judge.problem.trials.planting.beside_multiples import beside_multiples
+from kernelagent.tools.judge.problem.trials.planting.beside_multiples import (
+    beside_multiples,
+    end_of_range,
+    sorted_beside_powers,
+)
 from kernelagent.tools.judge.problem.trials.planting.beside_numbers import (
     numbers_between,
     pairs_about,
@@ -54,6 +58,10 @@ _TIMES = 3
 
 _SHARE = 8
 """At most one element in so many is planted."""
+
+
+_TIMES_AT_ENDS = 8
+"""What a carry or a product is lost at may need another number beside it."""
 
 
 _MULTIPLES = 512
@@ -98,6 +106,9 @@ class Reach:
             return self._beside_numbers(tensor, domain)
         if tensor.dim() and kind == "literals" and domain.kind == "integer":
             return self._with_integers(tensor, domain)
+        if tensor.dim() and kind == "literals" and domain.kind == "sorted":
+            rising = fresh_values(tensor, domain, self.generator)
+            return sorted_beside_powers(rising).to(tensor.dtype)
         if tensor.dim() and kind == "rows" and is_free(tensor):
             return self._in_order(tensor, domain)
         if tensor.dim() and kind == "rows" and domain.kind == "integer":
@@ -325,11 +336,14 @@ class Reach:
     def _with_integers(self, tensor: torch.Tensor, domain: Domain) -> torch.Tensor:
         values = fresh_values(tensor, domain, self.generator).reshape(-1)
         known = [int(v) for v in self.literals.values if v == int(v)]
-        near = [n + d for n in known for d in (0, 1, -1) if domain.low <= n + d <= domain.high]
-        few = max(1, values.numel() // _SHARE)
         low, high = int(domain.low), int(domain.high)
+        if self.freedom == "any":
+            high = end_of_range(tensor, known)
+        near = [n + d for n in known for d in (0, 1, -1) if low <= n + d <= high]
+        few = max(1, values.numel() // _SHARE)
         multiples = beside_multiples(known, low, high, min(2 * few, _MULTIPLES), self.generator)
-        planted = [*multiples, *dict.fromkeys(near[:few])]
+        ends = [low, high] * min(few, _TIMES_AT_ENDS)
+        planted = [*multiples, *dict.fromkeys(near[:few]), *ends]
         places = torch.randint(values.numel(), (len(planted),), generator=self.generator)
         values[places.to(values.device)] = torch.tensor(planted, dtype=values.dtype).to(values)
         return values.reshape(tensor.shape)
