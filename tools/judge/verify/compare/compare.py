@@ -26,10 +26,10 @@ from kernelagent.tools.judge.verify.compare.form import (
     structure_mismatch,
 )
 from kernelagent.tools.judge.verify.compare.gate import GateResult
+from kernelagent.tools.judge.verify.compare.measured_noise import with_measured_noise
 from kernelagent.tools.judge.verify.compare.regions import (
     MeasureNoise,
     MeasureSpread,
-    NoiseSources,
     natural_rms,
 )
 from kernelagent.tools.judge.verify.compare.rounding_alone import rounding_alone
@@ -242,7 +242,7 @@ def judge_floating(
     if result.passed or result.nonfinite or expected.measure_noise is None:
         return result
     noise = expected.measure_noise(name, lambda so_far: judge(so_far).passed)
-    return _with_measured_noise(judge, name, noise)
+    return with_measured_noise(judge, name, noise, (got, eager, oracle))
 
 
 def _judge_by_gate(
@@ -352,24 +352,6 @@ def _off(
 def _of_output(measure: MeasureNoise, name: str) -> MeasureNoise:
     """Of this one, whatever it is called where it is told about."""
     return lambda _, enough=None: measure(name, enough)
-
-
-def _with_measured_noise(
-    judge: Callable[[NoiseSources], GateResult], name: str, noise: NoiseSources
-) -> GateResult:
-    result = judge(replace(noise, long_sum=None))
-    if result.passed:
-        message = (
-            f"{name}: judged by the effect of rounding its inputs and steps, because eager happened "
-            f"to be more exact than that"
-        )
-        return replace(result, disclosures=(Disclosure("measured_conditioning", message),))
-    if noise.long_sum is None:
-        return result
-    result = judge(noise)
-    message = f"{name}: less exact than eager, within the bound of one long sequential sum"
-    disclosed = (Disclosure("long_sequential_sum", message),) if result.passed else ()
-    return replace(result, disclosures=disclosed)
 
 
 def _gate_reason(failure: Failure, eager: torch.Tensor) -> Reason:
