@@ -93,3 +93,22 @@ def test_what_float32_holds_stays_where_exact_steps_are_kept():
     assert torch.equal(products, torch.tensor([2.0, 6.0]).double())
     assert bool((quotients != third / 3.0).all())
     assert bool((sums != exact + 0.1).all())
+
+
+def test_numbers_at_which_roundings_and_conversions_change_are_asked_for_exactly(tmp_path):
+    (one,) = rounds_of(tmp_path, "torch.round(x) - torch.floor(y)", steps=False)
+    asked = torch.cat([trial.arguments[0][0].reshape(-1) for trial in one.trials]).abs()
+    assert len(one.trials) == 4
+    assert bool((asked == 0.5).any())
+    assert bool((asked == torch.nextafter(torch.tensor(0.5), torch.tensor(0.0))).any())
+    assert bool((asked.frexp().mantissa == 0.5).any())
+    bits = asked.view(torch.int32) & 0xFFFF
+    assert bool((bits == 0x8000).any()), "nothing is midway between two numbers of bfloat16"
+
+
+def test_of_whole_numbers_no_near_tie_is_forgiven_where_all_is_exact(tmp_path):
+    (one,) = rounds_of(tmp_path, "torch.round(x).to(torch.int32)", steps=False)
+    wrong = torch.ones(16, 64, dtype=torch.bool)
+    for trial in one.trials:
+        output = trial.expected.output
+        assert not bool(trial.near_ties("output", output + 1, wrong).any())

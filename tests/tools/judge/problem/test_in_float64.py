@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from kernelagent.tools.judge.problem.reference.conditioning import moved
@@ -33,3 +34,17 @@ def test_parts_of_an_input_are_rounded_apart():
     up, other = made.real > 1, made.imag > 1
     assert bool((up != other).any())
     assert float((made - z).abs().max()) < 2.0**-22
+
+
+def test_bits_of_a_number_are_not_read_in_another_type() -> None:
+    bits = {
+        "of a float": lambda: torch.ones(4).view(torch.int32),
+        "as a float": lambda: torch.ones(4, dtype=torch.int32).view(torch.float32),
+        "by name": lambda: torch.ones(4).view(dtype=torch.int32),
+    }
+    for read in bits.values():
+        with pytest.raises(NotImplementedError), InFloat64():
+            read()
+    with InFloat64():
+        assert torch.ones(4).view(2, 2).shape == (2, 2)
+        assert torch.ones(4, dtype=torch.int32).view(torch.uint8).numel() == 16

@@ -9,7 +9,9 @@ from kernelagent.tools.judge.problem.trials.variation import (
     BOUND,
     EXTREMES,
     OUTSIDE,
+    softened,
     varied,
+    with_empty_rows,
     with_extremes,
     with_integers_outside,
 )
@@ -140,3 +142,28 @@ def test_probabilities_counts_and_masks_that_are_added_hold_nan_and_infinity_too
         "mask": True,
         "x": False,
     }
+
+
+def additive(rows: int = 40) -> torch.Tensor:
+    hidden = torch.rand(rows, 16, generator=torch.Generator().manual_seed(1)) < 0.4
+    hidden[:, 0] = False
+    return torch.where(hidden, -1e9, 0.0)
+
+
+def test_rows_of_masks_are_empty_whether_they_are_truths_or_added(generator):
+    mask = torch.rand(40, 16, generator=generator) < 0.5
+    mask[:, 0] = True
+    made = with_empty_rows({"mask": mask, "bias": additive(), "x": torch.randn(40, 16)}, generator)
+    assert 0 < int((~made["mask"]).all(-1).sum()) < 40
+    assert 0 < int((made["bias"] == -1e9).all(-1).sum()) < 40
+    assert with_empty_rows({"x": torch.randn(40, 16)}, generator) == {}
+
+
+def test_a_mask_that_is_added_gets_other_numbers_where_it_hides_nothing(generator):
+    mask = additive()
+    made = softened(mask, generator)
+    assert made is not None
+    assert torch.equal(made[mask != 0], mask[mask != 0])
+    assert bool((made[mask == 0] != 0).all())
+    assert softened(torch.randn(4, 4), generator) is None
+    assert softened(torch.zeros(4, 4), generator) is None

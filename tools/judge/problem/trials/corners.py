@@ -11,11 +11,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact
 from kernelagent.tools.calls.training_step import TrainingStep
@@ -46,8 +47,23 @@ _LARGEST = 1e3
 """Numbers of the sources beyond it are left out."""
 _SHARE = 0.25
 """Of the elements are numbers of the sources."""
+_MOSTLY = 0.75
+"""The same of numbers beside a bound: an input may have few elements."""
 _POWERS = (-2, 2)
+_OF_EACH = 6
+_OCTAVES = (-6, 9)
+_BITS_OF_16 = (8, 11)
+"""Bits of a bfloat16's and a float16's number, and one more, at which it is midway."""
 Tensors = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What stands among the small whole numbers."""
+
+    values: tuple[float, ...] = ()
+    share: float = _SHARE
+    """Of the elements."""
 
 
 @in_rounds
@@ -65,8 +81,9 @@ def corner_rounds(
     weights = {**given, **{n: _power_of_two(given[n], generator) for n in free if n in given}}
     oracle.use_weights(weights)
     trials: list[Trial] = []
-    for source in sources:
-        for numbers in (literals.values, ()):
+    beside = () if steps else tuple((numbers,) for numbers in beside_bounds(generator))
+    for source, tried in product(sources, ((Numbers(literals.values), Numbers()), *beside)):
+        for numbers in tried:
             natural = draw(source)
             try:
                 made = _trial(oracle, source.name, natural, numbers, generator, steps=steps)
@@ -84,7 +101,7 @@ def _trial(
     oracle: Oracle,
     input_set: str,
     natural: Arguments,
-    numbers: tuple[float, ...],
+    numbers: Numbers,
     generator: torch.Generator,
     *,
     steps: bool,
@@ -107,14 +124,58 @@ def _trial(
 
     scales = compare.scales_of(asked.in_float64_or_eager(natural))
     eager, right = in_parts(asked.eager(arguments)), in_parts(exact(nullcontext()))
-    moved = in_parts(exact(RoundedSteps(generator, keeps_exact=True)))
+    moved = in_parts(exact(RoundedSteps(generator, keeps_whole=True)))
     if share_nonfinite(eager) or share_nonfinite(right):
         return None
     if not is_known(eager, right, eager, scales) or not is_known(moved, right, eager, scales):
         return None
     trial = trial_on(asked, input_set, _PROBE, arguments, scales, generator)
     widest = tree_map(_by_the_widest, moved, right, eager)
+    if not _decides(moved, right):
+        trial = replace(trial, near_ties=_nowhere)
     return replace(trial, step=step, compared=replace(trial.compared, moved=widest))
+
+
+def _nowhere(name: str, got: torch.Tensor, wrong: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(wrong)
+
+
+def _decides(moved: Any, right: Any) -> bool:
+    """Whether rounding decides any whole number or truth of the answer."""
+    ours, theirs = tree_leaves(moved), tree_leaves(right)
+    return any(
+        isinstance(b, torch.Tensor) and not is_inexact(b) and not torch.equal(a, b)
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def beside_bounds(generator: torch.Generator) -> tuple[Numbers, ...]:
+    """Halves, powers of two, what lies midway between two numbers of 16 bits; each with the float32 numbers below them.
+
+    There a rounding, an exponent or a conversion takes its next value.
+    """
+
+    def drawn(low: int, high: int) -> list[int]:
+        made: list[int] = torch.randint(low, high, (_OF_EACH,), generator=generator).tolist()
+        return made
+
+    # What lies below a half is, with a half added, rounded to one.
+    halves = [*3 * (0.5,), *(at + 0.5 for at in drawn(0, _WHOLE))]
+    octaves = [2.0**at for at in drawn(*_OCTAVES)]
+    midway = [
+        (1 + (2 * at + 1) * 2.0**-bits) * octave
+        for bits, octave in zip(_BITS_OF_16, octaves, strict=False)
+        for at in drawn(0, 1 << (bits - 1))
+    ]
+    return tuple(
+        Numbers((*numbers, *map(_below_in_float32, numbers)), _MOSTLY)
+        for numbers in (halves, octaves, midway)
+    )
+
+
+def _below_in_float32(number: float) -> float:
+    at = torch.tensor(number, dtype=torch.float32)
+    return float(torch.nextafter(at, torch.zeros_like(at)))
 
 
 def _step(oracle: Oracle, arguments: Arguments, generator: torch.Generator) -> TrainingStep:
@@ -144,9 +205,7 @@ def _is_free(tensor: torch.Tensor) -> bool:
     )
 
 
-def _whole(
-    tensor: torch.Tensor, numbers: tuple[float, ...], generator: torch.Generator
-) -> torch.Tensor:
+def _whole(tensor: torch.Tensor, numbers: Numbers, generator: torch.Generator) -> torch.Tensor:
     """Small whole numbers and, among them, those of the sources that this type holds exactly."""
     if tensor.is_complex():
         made = in_each_part(lambda part: _whole(part, numbers, generator), tensor)
@@ -154,12 +213,12 @@ def _whole(
     domain = observe(tensor)
     size = tensor.shape
     values = torch.randint(-_WHOLE, _WHOLE + 1, size, generator=generator).double()
-    held = torch.tensor([n for n in numbers if n <= _LARGEST], dtype=torch.float64)
+    held = torch.tensor([n for n in numbers.values if n <= _LARGEST], dtype=torch.float64)
     held = held[held == held.to(tensor.dtype).double()]
     if held.numel():
         which = torch.randint(held.numel(), size, generator=generator)
         signs = 1 - 2 * torch.randint(2, size, generator=generator)
-        chosen = torch.rand(size, generator=generator) < _SHARE
+        chosen = torch.rand(size, generator=generator) < numbers.share
         values = torch.where(chosen, held[which] * signs, values)
     if domain.kind == "positive":
         values = values.abs().clamp_min(1.0)

@@ -2,7 +2,7 @@
 
 `(a * b + c) % p` leaves nothing, or one less than `p`, in one of a thousand million draws; a quotient in floating point, a
 reduction without its last step or a carry that is told by `<` is wrong there alone. The reference is followed: an input
-that enters a dividend with a factor of one is moved by what was left, and the call is made if that came out as it should.
+that enters a dividend alone is moved by what was left, and the call is made if that came out as it should.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.one_trial import pair, trial_on
-from kernelagent.tools.judge.problem.trials.planting.beside_multiples import end_of_range
+from kernelagent.tools.judge.problem.trials.planting.beside_multiples import (
+    beside_multiples,
+    end_of_range,
+)
 from kernelagent.tools.judge.problem.trials.planting.literals import Literals
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
@@ -29,14 +32,17 @@ from kernelagent.tools.judge.verify.compare import compare
 PROBE = "solved"
 _QUOTIENTS = frozenset("remainder fmod floor_divide div bitwise_and".split())
 _SHIFTS = frozenset("bitwise_right_shift __rshift__".split())
-_ORDERS = frozenset("lt le gt ge eq ne minimum maximum".split())
+_ORDERS = frozenset("lt le gt ge eq ne minimum maximum sign".split())
 _MOST_STEPS = 24
 """Of the reference's steps so many are looked at."""
 _MOST_ELEMENTS = 1 << 20
 _MOST_INPUTS = 3
+_HARDLY = 2.0**-20
+"""Of what is usual: float32 takes some of these for equal."""
 _LEAST_SPAN = 16
 """Between the smallest and the largest number of an input, or all of it comes in any draw."""
 _CALLS = 2
+_MOST_BESIDE = 4096
 Kind = Literal["quotient", "order"]
 
 
@@ -51,9 +57,10 @@ class Step:
     """int64; of one element or as the values are. Of a comparison nothing depends on it."""
 
     def at_boundaries(self) -> int:
-        """How many of the values leave nothing, or one less than the divisor, or differ by one at most."""
+        """How many of the values leave nothing, or one less than the divisor, or differ by hardly anything."""
         if self.kind == "order":
-            return int((self.values.abs() <= 1).sum())
+            apart = self.values.double().abs()
+            return int((apart <= (_HARDLY * apart.mean()).clamp_min(1.0)).sum())
         left = self.values.remainder(self.divisor)
         return int(((left == 0) | (left == self.divisor - 1)).sum())
 
@@ -74,8 +81,8 @@ class _Following(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name = str(func.overloadpacket).partition(".")[2].rstrip("_")
         name = "__rshift__" if name == "__rshift" else name
-        if len(self.steps) < _MOST_STEPS and len(args) > 1:
-            step = _step(name, args[0], args[1])
+        if len(self.steps) < _MOST_STEPS and (len(args) > 1 or name == "sign"):
+            step = _step(name, args[0], 0 if name == "sign" else args[1])
             if step is not None:
                 self.steps.append(step)
         return func(*args, **(kwargs or {}))
@@ -136,21 +143,24 @@ def solved_rounds(
     oracle.use_weights(oracle.given_weights)
     trials: list[Trial] = []
     for source in sources:
-        for _ in range(_CALLS):
+        for made in _CALLS * (solved_inputs, beside_inputs):
             try:
-                made = _trial(oracle, source, literals, generator)
+                trial = _trial(oracle, source, literals, made, generator)
             except REFUSALS:
-                made = None
-            if made is None:
-                break
-            trials.append(made)
-            yield made
+                trial = None
+            if trial is not None:
+                trials.append(trial)
+                yield trial
     if trials:
         yield Round(oracle.given_weights, tuple(trials), ())
 
 
 def _trial(
-    oracle: Oracle, source: InputSource, literals: Literals, generator: torch.Generator
+    oracle: Oracle,
+    source: InputSource,
+    literals: Literals,
+    make: Callable[..., dict[str, torch.Tensor] | None],
+    generator: torch.Generator,
 ) -> Trial | None:
     arguments = draw(source)
     natural = named_tensors(arguments)
@@ -159,12 +169,36 @@ def _trial(
         legal = source.writes.legal(tensors, natural)
         return followed(lambda: oracle.eager(pair(with_tensors(arguments, legal))))
 
-    solved = solved_inputs(natural, literals, steps_of, generator)
-    if solved is None:
+    changed = make(natural, literals, steps_of, generator)
+    if changed is None:
         return None
-    moved = pair(with_tensors(arguments, source.writes.legal(solved, natural)))
+    moved = pair(with_tensors(arguments, source.writes.legal(changed, natural)))
     scales = compare.scales_of(oracle.in_float64_or_eager(arguments))
     return trial_on(oracle, source.name, PROBE, moved, scales, generator)
+
+
+def beside_inputs(
+    natural: Tensors,
+    literals: Literals,
+    steps_of: Callable[[Tensors], list[Step]],
+    generator: torch.Generator,
+) -> dict[str, torch.Tensor] | None:
+    """The inputs of integers, with most numbers beside multiples, squares and powers; None without any."""
+    usable = _usable(natural)
+    if not usable:
+        return None
+    made = dict(natural)
+    steps = [step for step in steps_of(natural) if step.kind == "quotient"]
+    met = list(dict.fromkeys(int(s.divisor) for s in steps if s.divisor.numel() == 1))
+    for name, tensor in usable.items():
+        values = tensor.detach().long().reshape(-1).clone()
+        low, high = int(observe(tensor).low), end_of_range(tensor, literals.whole)
+        count = min(values.numel(), _MOST_BESIDE)
+        numbers = beside_multiples(met or literals.whole, low, high, count, generator)
+        places = torch.randperm(values.numel(), generator=generator)[: len(numbers)]
+        values[places.to(values.device)] = torch.tensor(numbers).to(values)
+        made[name] = laid_out_like(values.reshape(tensor.shape).to(tensor.dtype), tensor)
+    return made
 
 
 def solved_inputs(
@@ -174,12 +208,7 @@ def solved_inputs(
     generator: torch.Generator,
 ) -> dict[str, torch.Tensor] | None:
     """The inputs of integers with some numbers moved; None where that brings no step of the reference to a boundary."""
-    usable = {
-        name: tensor
-        for name, tensor in natural.items()
-        if _is_whole(tensor) and tensor.numel() > 1 and observe(tensor).kind == "integer"
-        if observe(tensor).high - observe(tensor).low >= _LEAST_SPAN
-    }
+    usable = _usable(natural)
     if not usable:
         return None
     before = steps_of(natural)
@@ -190,6 +219,16 @@ def solved_inputs(
         made[name] = _moved(name, natural, literals, steps_of, before, generator)
     reached = sum(step.at_boundaries() for step in steps_of(made))
     return made if reached > sum(step.at_boundaries() for step in before) else None
+
+
+def _usable(natural: Tensors) -> dict[str, torch.Tensor]:
+    """Integers of any value within a range."""
+    return {
+        name: tensor
+        for name, tensor in natural.items()
+        if _is_whole(tensor) and tensor.numel() > 1 and observe(tensor).kind == "integer"
+        if observe(tensor).high - observe(tensor).low >= _LEAST_SPAN
+    }
 
 
 def _moved(
@@ -209,15 +248,17 @@ def _moved(
     after = steps_of({**natural, name: beside})
     ranks = offsets.abs().sort()
     found = [
-        (step, places, index, signs)
+        (step, places, index, factors)
         for step, moved in zip(before, after, strict=False)
-        for places, index, signs in _entered(step, moved, offsets, ranks, generator)
+        for places, index, factors in _entered(step, moved, offsets, ranks, generator)
     ]
     # Each step moves some of the numbers, so that the others have some as well.
     turns = torch.randint(max(1, len(found)), own.shape, generator=generator).to(own.device)
     result = own.clone()
-    for turn, (step, places, index, signs) in enumerate(found):
-        new = own[index] + signs * _to_a_boundary(step, places, generator)
+    for turn, (step, places, index, factors) in enumerate(found):
+        # As near to it as a whole number comes.
+        missing = _to_a_boundary(step, places, generator)
+        new = own[index] + missing.div(factors, rounding_mode="floor")
         if step.kind == "quotient":
             period = step.divisor.expand(step.values.shape).reshape(-1)[places]
             new = torch.where(new < low, new + period, torch.where(new > high, new - period, new))
@@ -233,18 +274,24 @@ def _entered(
     ranks: torch.return_types.sort,
     generator: torch.Generator,
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Values of the step into which one number enters alone: their places, the number's, and with which sign; in drawn order."""
+    """Values of the step into which one number enters alone: their places, the number's, and its factor; in drawn order."""
     if step.values.shape != moved.values.shape or step.kind != moved.kind:
         return
     change = (moved.values - step.values).reshape(-1)
     at = torch.searchsorted(ranks.values, change.abs()).clamp_max(len(offsets) - 1)
     # Each number was moved by as much as no other: what moved a value is known by how far it did.
-    places = ((ranks.values[at] == change.abs()) & (change != 0)).nonzero().reshape(-1)
+    found = (ranks.values[at] == change.abs()) & (change != 0)
+    index = ranks.indices[at]
+    if len(change) == len(offsets):
+        # Element by element each may have any factor, as in a product.
+        own = torch.arange(len(offsets), device=index.device)
+        index = torch.where(found, index, own)
+        found |= (change != 0) & (change % offsets[index] == 0)
+    places = found.nonzero().reshape(-1)
     if places.numel():
-        order = torch.randperm(len(places), generator=generator).to(places.device)
-        places = places[order]
-        index = ranks.indices[at[places]]
-        yield places, index, change[places].sign() * offsets[index].sign()
+        places = places[torch.randperm(len(places), generator=generator).to(places.device)]
+        index = index[places]
+        yield places, index, change[places].div(offsets[index], rounding_mode="floor")
 
 
 def _to_a_boundary(step: Step, places: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -94,15 +94,22 @@ def _forbid(values: torch.Tensor, rows: torch.Tensor, generator: torch.Generator
 
 
 def with_empty_rows(tensors: Tensors, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """The tensors with nothing True in a few rows of the boolean ones; empty where there are none."""
+    """The tensors with nothing True in a few rows of boolean ones, nothing but what hides in additive masks; empty without."""
     result = dict(tensors)
-    masks = {n: t for n, t in tensors.items() if t.dtype == torch.bool and t.dim() and t.numel()}
-    for name, mask in masks.items():
+    hiding = {
+        name: False if tensor.dtype == torch.bool else _blocked(tensor)
+        for name, tensor in tensors.items()
+        if tensor.dim() and tensor.numel()
+        if tensor.dtype == torch.bool or tensor.is_floating_point()
+    }
+    masks = {name: hides for name, hides in hiding.items() if hides is not None}
+    for name, hides in masks.items():
+        mask = tensors[name]
         rows = (
             mask.detach().clone(memory_format=torch.contiguous_format).reshape(-1, mask.shape[-1])
         )
         chosen = torch.randperm(len(rows), generator=generator)[: max(1, len(rows) // _EVERY)]
-        rows[chosen.to(rows.device)] = False
+        rows[chosen.to(rows.device)] = hides
         result[name] = laid_out_like(rows.reshape(mask.shape), mask)
     return result if masks else {}
 
@@ -168,6 +175,17 @@ def varied(
         values = tensor.detach().reshape(-1)[order].reshape(tensor.shape)
     values = laid_out_like(values, tensor)
     return None if torch.equal(values, tensor) else values
+
+
+def softened(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor | None:
+    """An additive mask with other numbers where it hides nothing, as distances are written into one; None for other tensors."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return None
+    blocked = _blocked(tensor)
+    if blocked is None:
+        return None
+    drawn = torch.randn(tensor.shape, generator=generator).to(tensor)
+    return laid_out_like(torch.where(tensor == 0, drawn, tensor.detach()), tensor)
 
 
 def _other_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -28,6 +28,7 @@ from kernelagent.tools.judge.problem.trials.variation import (
     FREE,
     OUTSIDE,
     Extreme,
+    softened,
     varied,
     with_extremes,
     with_integers_outside,
@@ -107,6 +108,7 @@ def beyond(
                 f"{compared}",
             )
         _other_kinds(context, process, findings, source, generator, never)
+        _soft_masks(context, process, findings, source, generator)
     if findings.kept_buffers:
         others = OtherBuffers(context, process, findings, generator)
         varied_ones = others.about(context.sources[0], findings.kept_buffers)
@@ -153,6 +155,30 @@ def _other_kinds(
         )
         if tried.code == TIMEOUT:
             return
+
+
+def _soft_masks(
+    context: JudgeContext,
+    process: CandidateProcess,
+    findings: Findings,
+    source: InputSource,
+    generator: torch.Generator,
+) -> None:
+    """Masks that are added hold zeros and what hides: nothing tells a candidate that adds them from one that compares them."""
+    natural = draw(source)
+    for name, tensor in named_tensors(natural).items():
+        soft = softened(tensor, generator)
+        if soft is None:
+            continue
+        label = _argument(context, source, name)
+        arguments = with_changed(natural, {name: soft})
+        asked = ask(context, process, findings, source, arguments, f"other numbers in {label}")
+        if asked is not None and asked.wrong is not None:
+            findings.disclose(
+                f"differs_on_other_{label}",
+                f"in your inputs and in every judged call {label} holds zeros and what hides alone; with other numbers, as "
+                f"distances are added, the candidate's result differs from your module's: {asked.wrong:.200}",
+            )
 
 
 def digest_of(tensor: torch.Tensor) -> str:

@@ -1,23 +1,25 @@
 """Whole numbers at which a quotient, a root or a logarithm of whole numbers takes its next value, and those beside them.
 
 `n // 86400` in floating point, by a reciprocal or a magic number is right for nearly all `n`: what shows that it is not is
-a remainder of nothing, or of one less than the divisor. So are roots beside squares, and bit lengths beside powers of two.
+a remainder of nothing, or of one less than the divisor. So are roots beside squares, rows of a triangle, and digits beside powers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import observe
 
-_BESIDE = (-1, 0, 1)
+_BESIDE = (-1, -1, 0, 0, 1)
 _TRIES = 4
 """So many draws for each number that is asked for: some lie out of range."""
 _NEAR_ENOUGH = 16
 """So many times the usual distance between neighbours is the end of a range beyond the largest number at most."""
+_MOST_BASE = 1000
 _FEWEST_SORTED = 8
 _OCTAVES = 62
 _AT_THE_TOP = 0.05
@@ -30,9 +32,11 @@ def beside_multiples(
     """At most so many numbers from `low` to `high`, drawn; also multiples of the products of two divisors."""
     products = {a * b for at, a in enumerate(divisors) for b in divisors[at:]}
     usable = [n for n in dict.fromkeys([*divisors, *products]) if 2 < n <= max(abs(low), abs(high))]
+    bases = [n for n in dict.fromkeys(divisors) if 2 < n <= _MOST_BASE and n < high]
+    digits = [_powers_of(base, high, generator) for base in bases]
     kinds: list[Iterator[int]] = [
-        _squares(low, high, generator),
-        _powers(low, high, generator),
+        _in_turn(_squares(low, high, generator), _triangles(low, high, generator)),
+        _in_turn(_powers(low, high, generator), *digits),
         *(_multiples(number, low, high, generator) for number in usable),
     ]
     made: list[int] = []
@@ -48,6 +52,12 @@ def beside_multiples(
     return made
 
 
+def _in_turn(*kinds: Iterator[int]) -> Iterator[int]:
+    """One of each, as long as any is left."""
+    for numbers in zip_longest(*kinds):
+        yield from (number for number in numbers if number is not None)
+
+
 def _multiples(number: int, low: int, high: int, generator: torch.Generator) -> Iterator[int]:
     first, last = -(-low // number), high // number
     while first <= last:
@@ -61,6 +71,22 @@ def _squares(low: int, high: int, generator: torch.Generator) -> Iterator[int]:
     first, last = math.isqrt(max(0, low)), math.isqrt(max(0, high))
     while last > 1:
         yield (first + _below(last - first + 1, generator)) ** 2
+
+
+def _triangles(low: int, high: int, generator: torch.Generator) -> Iterator[int]:
+    """Of rows of a packed triangle where the next one begins."""
+    first, last = math.isqrt(max(0, 2 * low)), math.isqrt(max(0, 2 * high))
+    while last > 2:
+        row = first + _below(last - first + 1, generator)
+        yield row * (row + 1) // 2
+
+
+def _powers_of(base: int, high: int, generator: torch.Generator) -> Iterator[int]:
+    """As digits are counted by."""
+    most = int(math.log(high, base))
+    while most > 0:
+        power: int = base ** (1 + _below(most, generator))
+        yield power
 
 
 def _powers(low: int, high: int, generator: torch.Generator) -> Iterator[int]:

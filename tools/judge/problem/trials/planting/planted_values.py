@@ -340,9 +340,9 @@ class Reach:
         if self.freedom == "any":
             high = end_of_range(tensor, known)
         near = [n + d for n in known for d in (0, 1, -1) if low <= n + d <= high]
-        few = max(1, values.numel() // _SHARE)
+        few = max(1, values.numel() // _SHARE, min(values.numel() // 3, FEW))
         multiples = beside_multiples(known, low, high, min(2 * few, _MULTIPLES), self.generator)
-        ends = [low, high] * min(few, _TIMES_AT_ENDS)
+        ends = [low, high] * max(1, min(values.numel() // 32, _TIMES_AT_ENDS))
         planted = [*multiples, *dict.fromkeys(near[:few]), *ends]
         places = torch.randint(values.numel(), (len(planted),), generator=self.generator)
         values[places.to(values.device)] = torch.tensor(planted, dtype=values.dtype).to(values)
