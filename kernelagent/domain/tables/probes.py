@@ -117,6 +117,12 @@ PROBES = (
         planted=True,
     ),
     ProbeKind(
+        "camps",
+        "two inputs whose rows are as long: all near one row, or its opposite, or one of them far ahead of the rest",
+        (1, 2, 3, *(AT_THE_END,) * 4),
+        planted=True,
+    ),
+    ProbeKind(
         "beside_numbers",
         "rows whose mean, sum or one element is a number of the source or between two, and two inputs whose "
         "product, sum, difference or ratio is",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.contribution.hidden_values import (
     OnHiddenValues,
@@ -83,7 +84,8 @@ def require_kernels_matter(
     """
     rows = tuple(process.account(draw(source), contents=True) for _ in range(calls))
     seen = look(context, process, source)
-    if seen is not None and seen.right and seen.altered_bytes:
+    idle = seen is not None and seen.right and seen.altered_bytes
+    if idle and not _may_be_for_a_buffer_alone(context, source):
         raise Rejected(
             "kernel_not_contributing",
             "the result stays correct when everything the Triton kernels store is exchanged for "
@@ -101,6 +103,16 @@ def require_kernels_matter(
             )
         return Evidence(seen, rows, () if integers is None else integers.foreign)
     return Evidence(seen, rows)
+
+
+def _may_be_for_a_buffer_alone(context: JudgeContext, source: InputSource) -> bool:
+    """Whether floats that kernels store may go to buffers alone: the reference returns none, and a call changes its state."""
+    oracle = context.oracle
+    oracle.use_weights(oracle.given_weights)
+    expected = oracle.expect(draw(source))
+    leaves = [leaf for _, leaf in compare.leaves(expected.output)]
+    floats = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and is_inexact(leaf)]
+    return bool(expected.state64) and not floats
 
 
 def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:

@@ -140,9 +140,12 @@ class OtherOrders:
             answer = usually(refused)
             if not wrong:
                 raise
-            if still is not None:
+            if still is not None and not (special and still.reason.code == "nonfinite"):
                 raise right_in_one_rounding(rounding, still) from still
-            told = last_place_decides(Rounding(errs=True), refused.reason.message)
+            # What overflows once a product is fused with the difference behind it (`s * scale - m`), of scores beyond 2^31 alone,
+            # does so in any kernel that is written so: told, not refused.
+            way = Rounding(errs=True) if still is None else rounding
+            told = last_place_decides(way, (still or refused).reason.message)
             self.findings.disclose(told.code, told.message)
             return answer
         self._tell(last_bits, rounding)

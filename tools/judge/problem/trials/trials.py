@@ -77,7 +77,9 @@ WITH_OTHER_SIGNS = ("random", "positive")
 """The kinds of weights of which the few are of other signs as well."""
 _SEQUELS_IN: dict[int, Sequel] = {0: "nudged", 1: "nudged in place", 3: "rearranged"}
 """The rounds in which one call is followed by another with nearly the same inputs, or the same in other places."""
-_PATTERNED = ("row_patterns", "mixed_rows", "structures")
+_PATTERNED = ("row_patterns", "mixed_rows", "camps", "structures")
+_AS_EXACT_AS_PROBES = ("camps",)
+"""Their rows are all of one size: no element need be allowed more than any probe allows."""
 _FEEDS_BACK_IN = 1
 _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""
@@ -340,7 +342,8 @@ def trials_of(
                     yield made
                 continue
             arguments = with_(made.tensors)
-            moved, near = made.moved, made.near
+            if name not in _AS_EXACT_AS_PROBES:
+                moved, near = made.moved, made.near
         else:
             fresh = named_tensors(draw(source))
             probe = make_probe(name, fresh, generator, reference, nonfinite_share=usual)

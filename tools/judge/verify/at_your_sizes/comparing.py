@@ -26,7 +26,9 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 Start = Callable[[], CandidateProcess]
 _MOST_SETS = 2
 """Of the input sets so many are compared, in a turn one."""
-_KINDS: tuple[Contents, ...] = ("mixed_rows", "mixed_rows", "structures", "large_logits")
+_KINDS: tuple[Contents, ...] = (
+    *("mixed_rows", "structures", "mixed_rows", "camps", "large_logits"),
+)
 """The probes that are tried there: the length of a loop, the number of a block or a later row may decide what they show."""
 _OF_PROBES = Spans(seconds=8.0, in_a_turn=0.0, longest=40.0)
 _WAS_COMPARED = ("sampled_at_your_sizes", "compared_at_larger_sizes")

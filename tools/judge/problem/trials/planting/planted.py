@@ -35,7 +35,11 @@ from kernelagent.tools.judge.problem.trials.planting.planted_values import (
     flattened,
     is_free,
 )
-from kernelagent.tools.judge.problem.trials.planting.relations import related
+from kernelagent.tools.judge.problem.trials.planting.relations import (
+    camps,
+    can_have_camps,
+    related,
+)
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped, Freedom
 from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.compare.single_elements import at_an_index
@@ -128,6 +132,8 @@ def planted(
             }
         if kind == "structures":
             tensors |= related(tensors, natural, turn, generator, literals.whole)
+        if kind == "camps":
+            tensors |= camps(natural, turn, generator)
         if kind == "beside_numbers":
             tensors |= reach.pairs(tensors, natural)
         if wanted is not None and not wanted(tensors):
@@ -150,6 +156,8 @@ def can_plant(kind: str, tensors: Tensors) -> bool:
     """Whether any of the tensors is of a kind that is changed."""
     if kind == "ends":
         return has_ends(tensors)
+    if kind == "camps":
+        return can_have_camps(tensors)
     wide = [t for t in tensors.values() if t.dim() or kind in ("literals", "structures")]
     kinds = {observe(p).kind for t in wide for p in (parts_of(t) if t.is_complex() else (t,))}
     return bool(kinds & _PLANTED_IN[kind])

@@ -26,6 +26,10 @@ _RANKS = (0, 0, 0, 1, 2, 3, 5, 10, 20, 50)
 """Among the largest; the first is as frequent as where a trained model answers."""
 _OFTEN = (1.0, 0.9, 0.7, 0.5)
 """How many of a row's indices are those of the largest, or agree with another input's: a row at a time."""
+_NEAR = 1 / 16
+_KINDS_OF_CAMPS = 5
+_LEAST_LEAD = 0.7
+"""Of the squared length of a row, and four times as much at most: a score of six to twenty-two at a width of 64."""
 _MOST = 1 << 24
 """Elements of an input whose largest are looked for: a sort of so many takes a second."""
 
@@ -61,6 +65,53 @@ def related(
             allowed = values if not observe(tensor).nonnegative else values.abs()
             return {name: laid_out_like(allowed.to(tensor.dtype), tensor)}
     return {}
+
+
+def can_have_camps(tensors: Tensors) -> bool:
+    """Whether two of them have rows as long as one another."""
+    return _with_rows_alike(tensors) is not None
+
+
+def camps(natural: Tensors, turn: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Rows of one input all near one row; those of another, as long, near its opposite, or but for one that is near it.
+
+    Or that one alone is large along it: what is normalised is then far from its largest, and one key has most of the
+    weight, by a lead that is drawn for each item of a batch.
+    """
+    pair = _with_rows_alike(natural)
+    if pair is None:
+        return {}
+    # Mostly the later one, as keys come after queries.
+    turned = turn // _KINDS_OF_CAMPS % 4 == 0 and natural[pair[0]].shape[-2] > 1
+    name, other = pair[::-1] if turned else pair
+    one, two = natural[name], natural[other]
+    first, second = widened(one.detach()), widened(two.detach())
+    row = first.reshape(-1, first.shape[-1])[0]
+    kind = turn % _KINDS_OF_CAMPS
+    made = _NEAR * second - row if kind < 2 else _NEAR * second
+    if kind:
+        drawn = torch.rand(second.shape[:-2], generator=generator).to(row)
+        lead = torch.ones_like(drawn) if kind == 1 else _LEAST_LEAD * 4.0**drawn
+        made[..., patterns.below(second.shape[-2], generator), :] = lead[..., None] * row
+    return {
+        name: laid_out_like(shaped_like(row + _NEAR * first, one, observe(one)), one),
+        other: laid_out_like(shaped_like(made, two, observe(two)), two),
+    }
+
+
+def _with_rows_alike(tensors: Tensors) -> tuple[str, str] | None:
+    """The first two whose last dimensions are as long, of any sign; the second has several rows."""
+    free = {
+        n: t
+        for n, t in tensors.items()
+        if is_free(t) and t.dim() > 1 and t.shape[-1] > 1 and t.numel() and observe(t).low < 0
+    }
+    for one, two in combinations(free, 2):
+        if free[one].shape[-1] == free[two].shape[-1]:
+            several = [n for n in (one, two) if free[n].shape[-2] > 1]
+            if several:
+                return (one, two) if two in several else (two, one)
+    return None
 
 
 def _rows_with_one_id(natural: Tensors) -> dict[str, torch.Tensor]:

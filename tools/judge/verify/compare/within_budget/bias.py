@@ -90,6 +90,8 @@ def slope_beyond(
     enough = min(_CARRYING, _SHARE_CARRYING * right.numel())
     if float(carried.sum()) ** 2 < enough * float(carried.square().sum()):
         return None
+    if _is_of_few_rows(carried, _rows_of(oracle64)[fine]):
+        return None
     unit = float(torch.finfo(eager.dtype).eps) / 4 if unit is None else unit
     slope = _unexplained(right, ours, theirs, unit)
     if slope is None:
@@ -99,6 +101,23 @@ def slope_beyond(
     # One element whose sum happened to lose its digits is no slope of the rest.
     alone = _unexplained(right[others], ours[others], theirs[others], unit) is None
     return None if alone else slope
+
+
+def _rows_of(like: torch.Tensor) -> torch.Tensor:
+    """For each element the number of its row."""
+    length = like.shape[-1] if like.dim() > 1 else max(1, like.numel())
+    return torch.arange(like.numel(), device=like.device).div(length, rounding_mode="floor")
+
+
+def _is_of_few_rows(carried: torch.Tensor, rows: torch.Tensor) -> bool:
+    """Whether so few rows carry it that what each of them shares is chance, as a sum that was kept rounded for a backward."""
+    count = int(rows.max()) + 1
+    if count < _FEWEST:
+        return False
+    each = carried.new_zeros(count).index_add_(0, rows, carried)
+    return float(each.sum()) ** 2 < min(_CARRYING, _SHARE_CARRYING * count) * float(
+        each.square().sum()
+    )
 
 
 def _unexplained(
