@@ -47,4 +47,6 @@ def test_bits_of_a_number_are_not_read_in_another_type() -> None:
             read()
     with InFloat64():
         assert torch.ones(4).view(2, 2).shape == (2, 2)
+        assert torch.ones(4).double().view(torch.complex64).dtype == torch.complex128
+        assert torch.ones(4).double().view(torch.float32).dtype == torch.float64
         assert torch.ones(4, dtype=torch.int32).view(torch.uint8).numel() == 16

@@ -13,7 +13,12 @@ from kernelagent.tools.judge.problem.trials.planting.beside_multiples import (
     sorted_beside_powers,
 )
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
-from kernelagent.tools.judge.problem.trials.solved_integers import followed, solved_inputs
+from kernelagent.tools.judge.problem.trials.planting.planted_values import Reach
+from kernelagent.tools.judge.problem.trials.solved_integers import (
+    beside_inputs,
+    followed,
+    solved_inputs,
+)
 
 PRIME = 998_244_353
 
@@ -95,14 +100,62 @@ def test_what_divides_by_nothing_is_no_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "end"), [((2**32,), 2**32 - 1), ((2**40,), None), ((), None), ((1000,), None)]
+    ("numbers", "own", "end"),
+    [
+        ((2**32,), (), 2**32 - 1),
+        ((2**40, 2**32), (), 2**32 - 1),
+        ((2**32,), (2**32,), None),
+        ((2**40,), (), None),
+        ((2**32 + 5,), (), None),
+        ((), (), None),
+    ],
 )
-def test_the_end_of_a_range_is_read_off_the_sources(
-    numbers: tuple[int, ...], end: int | None
+def test_the_end_of_a_range_is_a_large_power_of_two_that_the_problem_writes(
+    numbers: tuple[int, ...], own: tuple[int, ...], end: int | None
 ) -> None:
     tensor = whole(2**32, 4096)
-    found = end_of_range(tensor, Literals(values=tuple(map(float, numbers))).whole)
+    found = end_of_range(tensor, Literals(values=tuple(map(float, numbers)), integers=own))
     assert found == (int(tensor.max()) if end is None else end)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "numbers"),
+    [
+        (whole(256, 300).to(torch.uint8), (260, 256)),
+        (whole(128, 300).to(torch.int8), (144, 128)),
+        (whole(2**15, 3000).to(torch.int16), (2**15, 2**16)),
+        (whole(1000, 64), (1000, 1024)),
+        (whole(16, 64), (16, 32)),
+    ],
+)
+def test_nothing_beyond_the_draws_of_small_integers_is_asked_for(
+    tensor: torch.Tensor, numbers: tuple[int, ...]
+) -> None:
+    literals = Literals(values=tuple(map(float, numbers)))
+    made = [
+        Reach("any", 1e5, literals, seeded(seed)).changed("literals", tensor, seed)
+        for seed in range(4)
+    ]
+    beside = beside_inputs({"x": tensor}, literals, lambda _: [], seeded())
+    for values in (*made, *(() if beside is None else (beside["x"],))):
+        assert values.dtype == tensor.dtype
+        assert int(tensor.min()) <= int(values.min())
+        assert int(values.max()) <= int(tensor.max())
+
+
+def test_numbers_stand_beside_powers_of_what_the_reference_divides_by() -> None:
+    natural = {"x": whole(2 * 10**9, 64)}
+    made = beside_inputs(natural, NONE, lambda t: followed(lambda: t["x"] % 10), seeded())
+    assert made is not None
+    near = {10**power + step for power in range(2, 10) for step in (-1, 0, 1)}
+    assert near & set(made["x"].tolist())
+
+
+def test_a_dividend_may_be_smaller_than_its_divisors() -> None:
+    natural = whole(1000, 32, 1)
+    (step,) = followed(lambda: natural % torch.arange(2, 7))
+    assert step.values.shape == (32, 5)
+    assert step.at_boundaries() > 0
 
 
 @pytest.mark.parametrize("seed", range(4))

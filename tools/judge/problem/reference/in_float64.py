@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from kernelagent.tools.calls.torch_dtypes import FLOAT_TYPES
 
@@ -54,9 +54,13 @@ class InFloat64(TorchFunctionMode):
 
 
 def _reads_bits(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether memory of one type is taken for another's, one of which is raised here."""
+    """Whether memory of whole numbers is taken for fractions, or the other way round."""
     kinds = [value for value in (*args[1:], *kwargs.values()) if isinstance(value, torch.dtype)]
-    return bool(kinds) and (args[0].dtype.is_floating_point or _raised(kinds[0]) != kinds[0])
+    return bool(kinds) and _is_fraction(kinds[0]) != _is_fraction(args[0].dtype)
+
+
+def _is_fraction(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -74,6 +78,16 @@ def _raised(value: Any) -> Any:
 
 def double(value: Any) -> Any:
     return value.to(_raised(value.dtype)) if isinstance(value, torch.Tensor) else value
+
+
+def typed_as(value: Any, natural: Any) -> Any:
+    """A nest with each tensor in the type of the one in its place in another."""
+    leaves, form = tree_flatten(value)
+    typed = [
+        leaf.to(like.dtype) if isinstance(leaf, torch.Tensor) else leaf
+        for leaf, like in zip(leaves, tree_leaves(natural), strict=True)
+    ]
+    return tree_unflatten(typed, form)
 
 
 def doubled_once(value: Any) -> Any:

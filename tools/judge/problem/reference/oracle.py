@@ -53,6 +53,7 @@ from kernelagent.tools.judge.problem.reference.in_float64 import (
     InFloat64,
     double,
     doubled_once,
+    typed_as,
 )
 from kernelagent.tools.judge.problem.reference.lowered_precision import (
     as_allowed,
@@ -325,12 +326,17 @@ class Oracle:
         tensors = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor)]
         return same_state and all(torch.equal(a, b) for a, b in tensors)
 
-    def with_weights(self, weights: Mapping[str, torch.Tensor], arguments: Arguments) -> Any:
-        """The float64 answer under other weights; those in use stay in use."""
+    def with_weights(
+        self,
+        weights: Mapping[str, torch.Tensor],
+        arguments: Arguments,
+        natural: Arguments | None = None,
+    ) -> Any:
+        """The float64 answer under other weights; those in use stay in use. `natural`: arguments of the types given."""
         kept = self._weights
         self._weights = weights
         try:
-            return self.in_float64_or_eager(arguments)
+            return self.in_float64_or_eager(arguments, natural)
         finally:
             self._weights = kept
 
@@ -345,14 +351,18 @@ class Oracle:
         finally:
             self._weights = kept
 
-    def in_float64_or_eager(self, arguments: Arguments) -> Any:
-        """The float64 run; the run as given where an operation has no float64 path."""
+    def in_float64_or_eager(self, arguments: Arguments, natural: Arguments | None = None) -> Any:
+        """The float64 run; the run as given where an operation has no float64 path.
+
+        `natural`: arguments of the types that such a run is given, where `arguments` have others.
+        """
         try:
             return self._in_float64(arguments, frozenset()).output
         except NO_FLOAT64 as error:
             if is_lack_of_memory(error):
                 raise
-            return tree_map(double, self.eager(arguments))
+            given = arguments if natural is None else typed_as(arguments, natural)
+            return tree_map(double, self.eager(given))
 
     def _in_float64(
         self,

@@ -74,7 +74,8 @@ def reference_by_name(
 
     def answer(tensors: Mapping[str, torch.Tensor]) -> Any:
         weights = {name: tensors.get(STATE + name, tensor) for name, tensor in in_use.items()}
-        return oracle.with_weights(weights, pair(with_tensors(arguments, tensors)))
+        given = pair(with_tensors(arguments, tensors))
+        return oracle.with_weights(weights, given, natural=arguments)
 
     return answer
 

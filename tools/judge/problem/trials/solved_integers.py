@@ -99,9 +99,13 @@ def followed(call: Callable[[], Any]) -> list[Step]:
 def _step(name: str, left: Any, right: Any) -> Step | None:
     if not _is_whole(left) or not (_is_whole(right) or _is_number(right)):
         return None
-    values, other = left.long(), torch.as_tensor(right).long().to(left.device)
+    shape = torch.broadcast_shapes(left.shape, getattr(right, "shape", ()))  # type: ignore[no-untyped-call]
+    if not 0 < shape.numel() <= _MOST_ELEMENTS:
+        return None
+    values = left.long().expand(shape)
+    other = torch.as_tensor(right).to(left.device).long()
     if name in _ORDERS:
-        return _kept("order", values - other, torch.ones_like(other))
+        return Step("order", values - other, torch.ones_like(other))
     if name == "bitwise_and":
         other = other + 1
         if bool(((other & (other - 1)) != 0).any()):
@@ -112,13 +116,9 @@ def _step(name: str, left: Any, right: Any) -> Step | None:
         other = torch.ones_like(other) << other
     if name not in _QUOTIENTS | _SHIFTS or bool((other < 2).any()):
         return None
-    return _kept("quotient", values.clone(), other)
-
-
-def _kept(kind: Kind, values: torch.Tensor, divisor: torch.Tensor) -> Step | None:
-    if not values.numel() or values.numel() > _MOST_ELEMENTS:
-        return None
-    return Step(kind, values, divisor.expand(values.shape) if divisor.dim() else divisor)
+    # What the reference goes on to write to must not change them.
+    divisor = other.clone().expand(shape) if other.numel() > 1 else other.clone().reshape(())
+    return Step("quotient", values.clone(), divisor)
 
 
 def _is_whole(value: Any) -> bool:
@@ -192,7 +192,7 @@ def beside_inputs(
     met = list(dict.fromkeys(int(s.divisor) for s in steps if s.divisor.numel() == 1))
     for name, tensor in usable.items():
         values = tensor.detach().long().reshape(-1).clone()
-        low, high = int(observe(tensor).low), end_of_range(tensor, literals.whole)
+        low, high = int(observe(tensor).low), end_of_range(tensor, literals)
         count = min(values.numel(), _MOST_BESIDE)
         numbers = beside_multiples(met or literals.whole, low, high, count, generator)
         places = torch.randperm(values.numel(), generator=generator)[: len(numbers)]
@@ -241,7 +241,7 @@ def _moved(
 ) -> torch.Tensor:
     """One input, with some numbers moved to where a step of the reference, one of few that they enter alone, is at a boundary."""
     tensor = natural[name]
-    low, high = int(observe(tensor).low), end_of_range(tensor, literals.whole)
+    low, high = int(observe(tensor).low), end_of_range(tensor, literals)
     own = tensor.detach().long().reshape(-1)
     offsets = _distinct(own, low, high, generator)
     beside = laid_out_like((own + offsets).reshape(tensor.shape).to(tensor.dtype), tensor)

@@ -13,14 +13,17 @@ from itertools import zip_longest
 import torch
 
 from kernelagent.tools.judge.problem.trials.input_domain import observe
+from kernelagent.tools.judge.problem.trials.planting.literals import Literals
 
 _BESIDE = (-1, -1, 0, 0, 1)
 _TRIES = 4
 """So many draws for each number that is asked for: some lie out of range."""
+_LARGE = 1 << 16
 _NEAR_ENOUGH = 16
 """So many times the usual distance between neighbours is the end of a range beyond the largest number at most."""
 _MOST_BASE = 1000
 _FEWEST_SORTED = 8
+_MOST_SORTED = 1 << 20
 _OCTAVES = 62
 _AT_THE_TOP = 0.05
 """Half of the multiples are drawn from so much of the range: errors grow with the number."""
@@ -107,7 +110,7 @@ def sorted_beside_powers(rising: torch.Tensor) -> torch.Tensor:
     """
     values = rising.detach().long().clone()
     rows = values.reshape(-1, values.shape[-1])
-    if rows.shape[-1] < _FEWEST_SORTED:
+    if rows.shape[-1] < _FEWEST_SORTED or rows.numel() > _MOST_SORTED:
         return values
     furthest = rows.diff().amax(-1)
     for octave in range(1, _OCTAVES):
@@ -123,9 +126,15 @@ def sorted_beside_powers(rising: torch.Tensor) -> torch.Tensor:
     return rows.reshape(values.shape)
 
 
-def end_of_range(tensor: torch.Tensor, numbers: Sequence[int]) -> int:
-    """The largest number that its draws seem to be from: one below one of these, where one is that near."""
+def end_of_range(tensor: torch.Tensor, literals: Literals) -> int:
+    """The largest number that its draws seem to be from.
+
+    One below a large power of two that the problem writes, where one is that near; a tile's size or another dimension says
+    nothing of a range, and whatever lies beyond the draws is else told of alone (`differs_on_larger_integers`).
+    """
     seen = observe(tensor)
+    most = torch.iinfo(tensor.dtype).max
     reach = _NEAR_ENOUGH * max(1.0, (seen.high - seen.low) / tensor.numel())
-    ends = [n - 1 for n in numbers if 0 <= n - 1 - seen.high <= reach]
-    return max(ends, default=int(seen.high))
+    numbers = set(literals.whole) - set(literals.integers)
+    ends = [n - 1 for n in numbers if n >= _LARGE and n & (n - 1) == 0 and n - 1 <= most]
+    return min((end for end in ends if 0 <= end - seen.high <= reach), default=int(seen.high))

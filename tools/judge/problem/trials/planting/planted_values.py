@@ -338,7 +338,7 @@ class Reach:
         known = [int(v) for v in self.literals.values if v == int(v)]
         low, high = int(domain.low), int(domain.high)
         if self.freedom == "any":
-            high = end_of_range(tensor, known)
+            high = end_of_range(tensor, self.literals)
         near = [n + d for n in known for d in (0, 1, -1) if low <= n + d <= high]
         few = max(1, values.numel() // _SHARE, min(values.numel() // 3, FEW))
         multiples = beside_multiples(known, low, high, min(2 * few, _MULTIPLES), self.generator)
