@@ -1,4 +1,4 @@
-"""Whole numbers that are wrong where a remainder or a carry comes out at a boundary, which no draw meets."""
+"""What no draw meets: remainders and carries at a boundary, and added masks with other numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _RESIDUES = "p_residues"
 _SUMS = "p_long_sums"
+_BIAS = "p_bias"
+_ADDED = "scores = scores + bias[None, :]"
 _REST = "rest = total % 998244353"
 _BY_QUOTIENT = (
     "quotient = tl.floor(total.to(tl.float64) / 998244353.0).to(tl.int64)\n"
@@ -34,6 +36,17 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             edited(honest_kernel(_SUMS), ("((some < a) | (total < some))", "(total < a)")),
             code="wrong_output",
         ),
+        # A mask that is added holds zeros and what hides in all that the user draws.
+        Fixture(
+            "p-takes-an-added-mask-for-truths",
+            _BIAS,
+            edited(
+                honest_kernel(_BIAS),
+                (_ADDED, 'scores = tl.where(bias[None, :] < 0.0, float("-inf"), scores)'),
+            ),
+            discloses="differs_on_other_bias",
+            also=("wrong_output",),
+        ),
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
@@ -45,5 +58,6 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             edited(honest_kernel(_RESIDUES), (_REST, _MENDED)),
         ),
         Fixture("p-carries-twice", _SUMS, honest_kernel(_SUMS)),
+        Fixture("p-adds-a-mask", _BIAS, honest_kernel(_BIAS), withholds="differs_on_other_bias"),
     ),
 }

@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelagent.tools.judge.problem.trials.planting.relations import related
+from kernelagent.tools.judge.problem.trials.planting.relations import (
+    camps,
+    can_have_camps,
+    related,
+)
 
 
-def seeded() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize("shape", [(64, 300), (64, 300, 4)])
@@ -66,3 +70,33 @@ def test_unsigned_numbers_agree_as_well(dtype: torch.dtype) -> None:
     made = related({}, {"one": one, "two": two}, 2, seeded())["two"]
     assert made.dtype == dtype
     assert bool((made.long() == one.long()).float().mean() > 0.5)
+
+
+@pytest.mark.parametrize("turn", range(3, 6))
+def test_rows_of_one_input_are_opposite_to_those_of_another_or_one_of_them_leads(turn: int) -> None:
+    natural = {
+        "one": torch.randn(12, 32, generator=seeded()),
+        "other": torch.randn(20, 32, generator=seeded(1)),
+    }
+    assert can_have_camps(natural)
+    made = camps(natural, turn, seeded(turn))
+    rows = torch.nn.functional.normalize(made["one"], dim=-1)
+    others = torch.nn.functional.normalize(made["other"], dim=-1)
+    assert float((rows @ rows.T).min()) > 0.8
+    along = (rows @ others.T).mean(0).sort().values
+    assert float(along[-2]) < 0.6 if turn == 5 else float(along[-2]) < -0.8
+    assert float(along[-1]) < -0.8 if turn == 3 else float(along[-1]) > 0.8
+    if turn == 5:
+        sizes = made["other"].norm(dim=-1).sort().values
+        assert float(sizes[-1]) > 5 * float(sizes[-2])
+
+
+def test_items_of_a_batch_have_camps_of_their_own() -> None:
+    keys = torch.randn(64, 10, 16, generator=seeded())
+    made = camps({"q": torch.randn(64, 4, 16, generator=seeded(1)), "k": keys}, 3, seeded())
+    row = torch.nn.functional.normalize(made["q"][0, 0], dim=0)
+    along = torch.nn.functional.normalize(made["k"], dim=-1) @ row
+    opposite = (along.abs() > 0.8).all(-1)
+    assert 0 < int(opposite.sum()) < 64
+    assert not can_have_camps({"q": keys[0, :1], "k": keys[1, :1]})
+    assert not can_have_camps({"q": keys, "w": torch.randn(4, 8)})

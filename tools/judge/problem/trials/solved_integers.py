@@ -226,7 +226,8 @@ def _usable(natural: Tensors) -> dict[str, torch.Tensor]:
     return {
         name: tensor
         for name, tensor in natural.items()
-        if _is_whole(tensor) and tensor.numel() > 1 and observe(tensor).kind == "integer"
+        if _is_whole(tensor) and 1 < tensor.numel() <= _MOST_ELEMENTS
+        if observe(tensor).kind == "integer"
         if observe(tensor).high - observe(tensor).low >= _LEAST_SPAN
     }
 

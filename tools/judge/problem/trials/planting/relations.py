@@ -27,7 +27,6 @@ _RANKS = (0, 0, 0, 1, 2, 3, 5, 10, 20, 50)
 _OFTEN = (1.0, 0.9, 0.7, 0.5)
 """How many of a row's indices are those of the largest, or agree with another input's: a row at a time."""
 _NEAR = 1 / 16
-_KINDS_OF_CAMPS = 5
 _LEAST_LEAD = 0.7
 """Of the squared length of a row, and four times as much at most: a score of six to twenty-two at a width of 64."""
 _MOST = 1 << 24
@@ -76,23 +75,25 @@ def camps(natural: Tensors, turn: int, generator: torch.Generator) -> dict[str, 
     """Rows of one input all near one row; those of another, as long, near its opposite, or but for one that is near it.
 
     Or that one alone is large along it: what is normalised is then far from its largest, and one key has most of the
-    weight, by a lead that is drawn for each item of a batch.
+    weight. `turn`: which of these, where there is no batch of them.
     """
     pair = _with_rows_alike(natural)
     if pair is None:
         return {}
     # Mostly the later one, as keys come after queries.
-    turned = turn // _KINDS_OF_CAMPS % 4 == 0 and natural[pair[0]].shape[-2] > 1
+    turned = turn // 3 % 4 == 0 and natural[pair[0]].shape[-2] > 1
     name, other = pair[::-1] if turned else pair
     one, two = natural[name], natural[other]
     first, second = widened(one.detach()), widened(two.detach())
     row = first.reshape(-1, first.shape[-1])[0]
-    kind = turn % _KINDS_OF_CAMPS
-    made = _NEAR * second - row if kind < 2 else _NEAR * second
-    if kind:
-        drawn = torch.rand(second.shape[:-2], generator=generator).to(row)
-        lead = torch.ones_like(drawn) if kind == 1 else _LEAST_LEAD * 4.0**drawn
-        made[..., patterns.below(second.shape[-2], generator), :] = lead[..., None] * row
+    # Opposite, but for one that is near, or flat but for one that leads; each item of a batch as it is drawn.
+    items = second.shape[:-2]
+    kind = torch.randint(3, items, generator=generator) if items else torch.tensor(turn % 3)
+    lead = torch.where(kind == 1, 1.0, _LEAST_LEAD * 4.0 ** torch.rand(items, generator=generator))
+    kind, lead = kind.to(row.device)[..., None], lead.to(row)[..., None]
+    made = _NEAR * second - torch.where(kind < 2, 1.0, 0.0)[..., None] * row
+    at = patterns.below(second.shape[-2], generator)
+    made[..., at, :] = torch.where(kind > 0, lead * row, made[..., at, :])
     return {
         name: laid_out_like(shaped_like(row + _NEAR * first, one, observe(one)), one),
         other: laid_out_like(shaped_like(made, two, observe(two)), two),
