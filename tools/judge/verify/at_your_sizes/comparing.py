@@ -26,9 +26,7 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 Start = Callable[[], CandidateProcess]
 _MOST_SETS = 2
 """Of the input sets so many are compared, in a turn one."""
-_KINDS: tuple[Contents, ...] = (
-    *("mixed_rows", "structures", "mixed_rows", "camps", "large_logits"),
-)
+_KINDS: tuple[Contents, ...] = "mixed_rows", "structures", "mixed_rows", "camps", "large_logits"
 """The probes that are tried there: the length of a loop, the number of a block or a later row may decide what they show."""
 _OF_PROBES = Spans(seconds=8.0, in_a_turn=0.0, longest=40.0)
 _WAS_COMPARED = ("sampled_at_your_sizes", "compared_at_larger_sizes")
@@ -102,8 +100,8 @@ def _by_probes(compare: Callable[..., tuple[Disclosure, ...]]) -> list[Disclosur
                 others.setdefault(disclosure.code, disclosure)
     if not tried:
         return []
-    kinds_tried = f"so are its answers there to other inputs: {', '.join(tried)}"
-    return [Disclosure("compared_at_larger_sizes", kinds_tried), *others.values()]
+    right = f"its answers at larger sizes to other inputs are right as well: {', '.join(tried)}"
+    return [Disclosure("compared_at_larger_sizes", right), *others.values()]
 
 
 def _compared(
