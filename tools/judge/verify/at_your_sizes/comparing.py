@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -70,7 +70,8 @@ def compare_at_your_sizes(
         told += [disclosure for disclosure in compared if disclosure not in told]
     if not in_a_turn and told and not context.trains:
         with step("your sizes"):
-            told += _by_probes(partial(compare, smaller[0]))
+            known = {disclosure.code for disclosure in told}
+            told += _by_probes(partial(compare, smaller[0]), known)
     if findings.order_matters and not told:
         told.append(_NOT_COMPARED)
     return tuple(told)
@@ -85,8 +86,10 @@ def _unless_not_known(compare: Callable[[], tuple[Disclosure, ...]]) -> tuple[Di
         return ()
 
 
-def _by_probes(compare: Callable[..., tuple[Disclosure, ...]]) -> list[Disclosure]:
-    """What was compared on inputs of other kinds, as far as there is time."""
+def _by_probes(
+    compare: Callable[..., tuple[Disclosure, ...]], known: Collection[str]
+) -> list[Disclosure]:
+    """What was compared on inputs of other kinds, as far as there is time; `known`: codes of what is told already."""
     allowance = _OF_PROBES.allowance(sample=False, by_work=True)
     tried: dict[Contents, None] = {}
     others: dict[str, Disclosure] = {}
@@ -96,7 +99,7 @@ def _by_probes(compare: Callable[..., tuple[Disclosure, ...]]) -> list[Disclosur
         for disclosure in _unless_not_known(partial(compare, contents=kind)):
             if disclosure.code in _WAS_COMPARED:
                 tried[kind] = None
-            elif disclosure.code != _NOT_COMPARED.code:
+            elif disclosure.code not in (*known, _NOT_COMPARED.code):
                 others.setdefault(disclosure.code, disclosure)
     if not tried:
         return []
