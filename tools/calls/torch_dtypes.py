@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from kernelagent.domain.tables.dtypes import FLOATS, product_kind
@@ -34,3 +36,13 @@ def allowed_product(operation: str, dtype: torch.dtype) -> str:
         )
         return "tf32" if rounded else "fp32"
     return product_kind(name_of(dtype))
+
+
+def holds_integers(value: Any) -> bool:
+    """Whether it is a tensor of whole numbers; truths are none."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.dtype != torch.bool
+        and not value.is_floating_point()
+        and not value.is_complex()
+    )

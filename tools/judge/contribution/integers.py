@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from kernelagent.tools.calls.complex_numbers import is_inexact
+from kernelagent.tools.calls.torch_dtypes import holds_integers
 from kernelagent.tools.judge.contribution.provenance import SAYS_NOTHING
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
@@ -43,7 +44,7 @@ class IntegersSeen:
 def has_integer_outputs(context: JudgeContext, source: InputSource) -> bool:
     """Whether the reference returns integers; booleans hold too little to tell."""
     answer = context.oracle.eager(draw(source))
-    return any(_is_integer(leaf) for _, leaf in compare.leaves(answer))
+    return any(holds_integers(leaf) for _, leaf in compare.leaves(answer))
 
 
 def look_at_integers(
@@ -95,13 +96,13 @@ def _outputs(answers: list[Any], rows: list[dict[str, Any]], given: Arguments) -
         # Each row tells of all that was stored so far.
         known = Counter({int(value): int(count) for value, count in stored})
     for tensor in named_tensors(given).values():
-        if _is_integer(tensor):
+        if holds_integers(tensor):
             known.update(tensor.reshape(-1).tolist())
     result = []
     others = dict(compare.leaves(answers[0]))
     for name, leaf in compare.leaves(answers[1]):
         other = others.get(name)
-        if not _is_integer(leaf) or not isinstance(other, torch.Tensor):
+        if not holds_integers(leaf) or not isinstance(other, torch.Tensor):
             continue
         if leaf.shape != other.shape:
             continue
@@ -121,12 +122,3 @@ def _with_integers_of(first: Arguments, second: Arguments) -> Arguments:
     floats = {n: t for n, t in named_tensors(second).items() if is_inexact(t)}
     args, kwargs = with_tensors(first, floats)
     return args, kwargs
-
-
-def _is_integer(value: Any) -> bool:
-    return (
-        isinstance(value, torch.Tensor)
-        and value.dtype != torch.bool
-        and not value.is_floating_point()
-        and not value.is_complex()
-    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelagent.tools.calls.complex_numbers import is_inexact
+from kernelagent.tools.calls.torch_dtypes import holds_integers
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
@@ -56,9 +55,4 @@ def met_numbers(oracle: Oracle, arguments: Arguments) -> list[int]:
 
 
 def _counts(value: Any) -> bool:
-    return (
-        isinstance(value, torch.Tensor)
-        and value.dtype != torch.bool
-        and not is_inexact(value)
-        and value.device.type != "meta"
-    )
+    return holds_integers(value) and value.device.type != "meta"

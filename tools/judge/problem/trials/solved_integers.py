@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelagent.tools.calls.torch_dtypes import holds_integers
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.input_domain import Tensors, laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
@@ -31,7 +32,7 @@ from kernelagent.tools.judge.verify.compare import compare
 
 PROBE = "solved"
 _QUOTIENTS = frozenset("remainder fmod floor_divide div bitwise_and".split())
-_SHIFTS = frozenset("bitwise_right_shift __rshift__".split())
+_SHIFTS = frozenset("bitwise_right_shift __rshift".split())
 _ORDERS = frozenset("lt le gt ge eq ne minimum maximum sign".split())
 _MOST_STEPS = 24
 """Of the reference's steps so many are looked at."""
@@ -80,7 +81,6 @@ class _Following(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         name = str(func.overloadpacket).partition(".")[2].rstrip("_")
-        name = "__rshift__" if name == "__rshift" else name
         if len(self.steps) < _MOST_STEPS and (len(args) > 1 or name == "sign"):
             step = _step(name, args[0], 0 if name == "sign" else args[1])
             if step is not None:
@@ -97,7 +97,7 @@ def followed(call: Callable[[], Any]) -> list[Step]:
 
 
 def _step(name: str, left: Any, right: Any) -> Step | None:
-    if not _is_whole(left) or not (_is_whole(right) or _is_number(right)):
+    if not holds_integers(left) or not (holds_integers(right) or _is_number(right)):
         return None
     shape = torch.broadcast_shapes(left.shape, getattr(right, "shape", ()))  # type: ignore[no-untyped-call]
     if not 0 < shape.numel() <= _MOST_ELEMENTS:
@@ -121,15 +121,6 @@ def _step(name: str, left: Any, right: Any) -> Step | None:
     return Step("quotient", values.clone(), divisor)
 
 
-def _is_whole(value: Any) -> bool:
-    return (
-        isinstance(value, torch.Tensor)
-        and not value.is_floating_point()
-        and not value.is_complex()
-        and value.dtype != torch.bool
-    )
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -143,6 +134,8 @@ def solved_rounds(
     oracle.use_weights(oracle.given_weights)
     trials: list[Trial] = []
     for source in sources:
+        if not _usable(named_tensors(draw(source))):
+            continue
         for made in _CALLS * (solved_inputs, beside_inputs):
             try:
                 trial = _trial(oracle, source, literals, made, generator)
@@ -226,7 +219,7 @@ def _usable(natural: Tensors) -> dict[str, torch.Tensor]:
     return {
         name: tensor
         for name, tensor in natural.items()
-        if _is_whole(tensor) and 1 < tensor.numel() <= _MOST_ELEMENTS
+        if holds_integers(tensor) and 1 < tensor.numel() <= _MOST_ELEMENTS
         if observe(tensor).kind == "integer"
         if observe(tensor).high - observe(tensor).low >= _LEAST_SPAN
     }

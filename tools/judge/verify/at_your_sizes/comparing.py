@@ -12,11 +12,11 @@ from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
-    NOT_PROBED,
     Contents,
     has_structures,
+    is_probe,
 )
-from kernelagent.tools.judge.verify.at_your_sizes.sampled import compared_by_sample
+from kernelagent.tools.judge.verify.at_your_sizes.sampled import SAMPLED, compared_by_sample
 from kernelagent.tools.judge.verify.at_your_sizes.whole import NOT_KNOWN, compared_whole
 from kernelagent.tools.judge.verify.beyond.allowance import Spans
 from kernelagent.tools.judge.verify.findings import Findings
@@ -29,7 +29,7 @@ _MOST_SETS = 2
 _KINDS: tuple[Contents, ...] = "mixed_rows", "structures", "mixed_rows", "camps", "large_logits"
 """The probes that are tried there: the length of a loop, the number of a block or a later row may decide what they show."""
 _OF_PROBES = Spans(seconds=8.0, in_a_turn=0.0, longest=40.0)
-_WAS_COMPARED = ("sampled_at_your_sizes", "compared_at_larger_sizes")
+_WAS_COMPARED = (SAMPLED, "compared_at_larger_sizes")
 _NOT_COMPARED = Disclosure(
     "not_compared_at_your_sizes",
     "its programs go by what others have done so far (a ticket, a lock), so that a sample of them tells nothing, and there was "
@@ -71,7 +71,8 @@ def compare_at_your_sizes(
     if not in_a_turn and told and not context.trains:
         with step("your sizes"):
             known = {disclosure.code for disclosure in told}
-            told += _by_probes(partial(compare, smaller[0]), known)
+            samples = SAMPLED in known
+            told += _by_probes(partial(compare, smaller[0], samples=samples), known)
     if findings.order_matters and not told:
         told.append(_NOT_COMPARED)
     return tuple(told)
@@ -115,15 +116,17 @@ def _compared(
     *,
     in_a_turn: bool,
     contents: Contents,
+    samples: bool = True,
 ) -> tuple[Disclosure, ...]:
+    """`samples`: False where a sample is known to tell nothing, so that the reference is not asked for one."""
     by_sample = None
-    if not context.trains and not findings.order_matters:
+    if samples and not context.trains and not findings.order_matters:
         by_sample = compared_by_sample(
             context, start, findings, source, in_a_turn=in_a_turn, contents=contents
         )
     # How much programs store does not tell where: some may store what others have stored, or beside the result.
     is_enough = by_sample is not None and by_sample.is_all and in_a_turn
-    if by_sample is not None and (is_enough or contents not in NOT_PROBED):
+    if by_sample is not None and (is_enough or is_probe(contents)):
         return (by_sample.disclosure,)
     whole = compared_whole(context, start, findings, source, in_a_turn=in_a_turn, contents=contents)
     return (by_sample.disclosure, *whole) if by_sample is not None else whole

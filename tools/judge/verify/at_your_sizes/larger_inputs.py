@@ -58,7 +58,11 @@ FOR_A_PROBE = Affordable(5e8, 4e9)
 """The reference is asked some ten times what is known of its answer to a probe."""
 Contents = str
 """`natural`; `batches`: integers and masks as batches have them (sorted, alike, padded); else the name of a probe."""
-NOT_PROBED: tuple[Contents, ...] = ("natural", "batches")
+_NO_PROBES: tuple[Contents, ...] = ("natural", "batches")
+
+
+def is_probe(contents: Contents) -> bool:
+    return contents not in _NO_PROBES
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from kernelagent.tools.judge.problem.trials.planting.literals import NONE
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, share_nonfinite
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trials_of
-from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import NOT_PROBED, Larger
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, is_probe
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.regions import Enough, MeasureNoise, Noise, NoiseSources
 
@@ -25,7 +25,7 @@ _ONE_FOR_ALL = 4
 
 def trial_at(context: JudgeContext, given: Larger) -> Trial | None:
     """A call on inputs that are drawn now; None where there is no memory for them, or the reference has no answer."""
-    if given.contents not in NOT_PROBED:
+    if is_probe(given.contents):
         return _probe_at(given)
     arguments = given.draw()
     return None if arguments is None else natural_trial(context, given, arguments)

@@ -26,10 +26,10 @@ from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     FOR_A_PROBE,
-    NOT_PROBED,
     Affordable,
     Contents,
     Larger,
+    is_probe,
     larger_inputs,
 )
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial, trial_at
@@ -47,6 +47,7 @@ _LEAST_STORED = 0.8
 _SAMPLES = 4
 """So many are drawn before that is believed: programs of one grid need not store alike."""
 Part = Literal["none", "drawn"]
+SAMPLED = "sampled_at_your_sizes"
 _FAULTS = frozenset({"out_of_bounds", "misaligned", "runtime_error"})
 """What a launch that reads inputs alone does wrong at these sizes, whatever other programs do."""
 _SURELY_STORED = 1 - 1e-9
@@ -82,7 +83,7 @@ def compared_by_sample(
     None where it cannot be: of several launches, beside operations of torch's, and where the reference takes too
     long or too much memory at these sizes.
     """
-    probed = contents not in NOT_PROBED
+    probed = is_probe(contents)
     works = _IN_A_TURN if in_a_turn or probed else _AT_THE_END
     most = (
         FOR_A_PROBE if probed else Affordable(_BYTES_IN_A_TURN if in_a_turn else _BYTES_AT_THE_END)
@@ -92,7 +93,9 @@ def compared_by_sample(
         return None
     # What is asked of a probe's answer decides which inputs it has; of others it is asked once they are of use.
     trial = trial_at(context, given) if probed else None
-    arguments = trial.arguments if trial is not None else None if probed else given.draw()
+    if probed and trial is None:
+        return None
+    arguments = given.draw() if trial is None else trial.arguments
     if arguments is None:
         return None
     with start() as process:
@@ -168,7 +171,7 @@ def _compared(
         f"{facts.programs_run} of {grid} programs of `{rows[0]['kernel']}` were run on {where} as well, and the "
         f"{stored} elements that they stored are right"
     )
-    return Sampled(Disclosure("sampled_at_your_sizes", compared), is_all)
+    return Sampled(Disclosure(SAMPLED, compared), is_all)
 
 
 def _called(process: CandidateProcess, arguments: Arguments, part: Part) -> Answer:

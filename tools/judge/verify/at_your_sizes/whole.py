@@ -15,10 +15,10 @@ from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     FOR_A_PROBE,
-    NOT_PROBED,
     Affordable,
     Contents,
     Larger,
+    is_probe,
     larger_inputs,
 )
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import trial_at
@@ -60,7 +60,7 @@ def compared_whole(
     Empty where nothing larger than what was executed can be done in time.
     """
     not_taken: tuple[Disclosure, ...] = ()
-    probed = contents not in NOT_PROBED
+    probed = is_probe(contents)
     most = FOR_A_PROBE if probed else _MOST
     for tried in _IN_A_TURN if in_a_turn or probed else _AT_THE_END:
         given = larger_inputs(
