@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+_WRITTEN = (":!benchmarks/results", ":!tests/cassettes/real_writer")
+"""What benchmarks write."""
+
 
 def head_of(checkout: Path) -> str:
     """The commit that is run, as a reader names it; empty where there is none.
 
-    Results that changed do not make it another: the first command writes some.
+    Results and recordings that changed do not make it another: the first command writes some.
     """
     commit = _git(checkout, "rev-parse", "--short", "HEAD")
-    changed = _git(checkout, "status", "--porcelain", "--", ".", ":!benchmarks/results")
+    changed = _git(checkout, "status", "--porcelain", "--", ".", *_WRITTEN)
     return f"{commit}-dirty" if commit and changed else commit
 
 

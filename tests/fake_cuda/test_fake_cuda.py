@@ -265,6 +265,9 @@ def test_results_that_a_command_writes_do_not_make_it_another_commit(tmp_path: P
     commit = head_of(tmp_path)
     (results / "page.md").write_text("after")
     (results / "new.jsonl").write_text("new")
+    recordings = tmp_path / "tests" / "cassettes" / "real_writer"
+    recordings.mkdir(parents=True)
+    (recordings / "new.jsonl").write_text("new")
     assert head_of(tmp_path) == commit
     (tmp_path / "product.py").write_text("after")
     assert head_of(tmp_path) == f"{commit}-dirty"
