@@ -174,6 +174,8 @@ class KernelFacts:
     """Whether the rows of any tensor of several rows among its arguments begin at multiples of 16 bytes; None: not known."""
     product_types: tuple[str, ...] = ()
     """Operand types of its products as counted, for example `fp32`, `bf16` or `tf32x3`."""
+    spill_lines: tuple[int, ...] = ()
+    """Lines of the candidate's source that most spills belong to, those with most first."""
 
 
 @dataclass(frozen=True)

@@ -215,8 +215,10 @@ def _programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
 
 
 def spilled(kernel: KernelFacts) -> str:
-    """The instructions that move registers to memory and back, and their price."""
-    return f"{kernel.spills} spill instructions{_costing(kernel.spills_us)}"
+    """The instructions that move registers to memory and back, their price, and the lines with most of them."""
+    lines = kernel.spill_lines
+    where = f", most of line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}" if lines else ""
+    return f"{kernel.spills} spill instructions{where}{_costing(kernel.spills_us)}"
 
 
 def loads_not_hidden(kernel: KernelFacts) -> str | None:

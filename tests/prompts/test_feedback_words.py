@@ -141,6 +141,8 @@ def test_spills_and_stages_are_told_with_what_the_estimate_charges_for_them() ->
     kernel = replace(NORM, spills=431, spills_us=12.34, num_stages=1, stages_us=3.0)
     words = feedback_for(one(kernel))
     assert "431 spill instructions (estimate: 12.3 µs)" in words
+    placed = feedback_for(one(replace(kernel, spill_lines=(40, 12))))
+    assert "431 spill instructions, most of lines 40, 12 (estimate: 12.3 µs)" in placed
     assert "loads not hidden by 1 stage (estimate: 3 µs)" in words
     measured = feedback_for(one(replace(kernel, spills_us=None, stages_us=None)))
     assert "431 spill instructions;" in measured

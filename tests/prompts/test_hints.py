@@ -190,6 +190,7 @@ ANY_KERNEL = st.builds(
     shared_bytes=st.none() | st.integers(0, 232448),
     estimate_us=st.none() | st.floats(0.01, 1e6),
     spills_us=st.none() | st.floats(0, 1e6),
+    spill_lines=st.lists(st.integers(1, 999), max_size=3).map(tuple),
     stages_us=st.none() | st.floats(0, 1e6),
     tensor_core=st.none() | st.just("mma.sync"),
     product_types=st.lists(st.sampled_from(["fp32", "bf16", "fp16", "tf32", "tf32x3", "fp64"])).map(

@@ -106,7 +106,7 @@ TOOLS: dict[str, Tool] = {
             SWEEP,
             "Rank one file in many configurations, estimated (or, on a GPU, timed) in one call: block sizes, "
             "num_warps, num_stages. Each name is a constant of the file, such as `BLOCK = 64`, or a keyword "
-            "with a number at a launch; what decides the grid as well must be a constant that the grid is computed "
+            "with a number at a launch, of one kernel alone as `kernel.num_warps`; what decides the grid as well must be a constant that the grid is computed "
             f"with. At most {MOST_CONFIGURATIONS} at once; each takes some seconds of those there are for tools. Nothing is "
             "verified.",
             (

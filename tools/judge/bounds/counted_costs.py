@@ -73,7 +73,7 @@ def costs_of(
         estimate=Estimate(
             candidate_us=round(total_us, 2),
             eager_us=round(eager_us, 2),
-            bound=whole.bound,
+            bound=whole.resource,
             ratio=round(eager_us / total_us, 3) if total_us else 1.0,
             shapes=written_out(context.oracle.module, source.full),
             candidate=whole.interval,
@@ -166,6 +166,7 @@ def _kernel(
         stages_us=round(sum(too_few_stages_us(t, m, ceilings, n) for t, m, n in launched), 2),
         rows_aligned=rows_aligned(row["tensors"]),
         product_types=tuple(sorted({kind for t in traffics for kind in t.dot_flops})),
+        spill_lines=machine.spill_lines,
     )
 
 

@@ -199,6 +199,7 @@ def with_machine(kernel: KernelFacts, machine: MachineFacts) -> KernelFacts:
         tensor_core=machine.tensor_core,
         load_widths={str(width): count for width, count in machine.load_widths.items()},
         barriers=machine.barriers,
+        spill_lines=machine.spill_lines,
     )
 
 

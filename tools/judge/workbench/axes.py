@@ -1,7 +1,8 @@
 """One source in many configurations: the numbers of a file that have a name, exchanged in its text.
 
 A name is a constant (`BLOCK = 64`, outside of kernels) or a keyword with a number at a launch; compiler options
-such as `num_warps` that no launch names are added to every launch of the file's own kernels.
+such as `num_warps` that no launch names are added to every launch of the file's own kernels. `kernel.num_warps` is
+the keyword at the launches of that kernel alone.
 """
 
 from __future__ import annotations
@@ -41,28 +42,33 @@ def configurations(axes: Mapping[str, object]) -> list[dict[str, Value]]:
 def with_values(source: str, values: Mapping[str, Value]) -> str:
     """The source with these values under their names; raises `NoSuchAxis`, `SyntaxError`."""
     tree = ast.parse(source)
-    edits: list[tuple[int, int, str]] = []
-    added: list[str] = []
+    edits: dict[tuple[int, int], str] = {}
+    added: dict[ast.Call, dict[str, Value]] = {}
     starts = _line_starts(source)
-    launches = _launches(tree)
-    for name, value in values.items():
-        places = list(_places(tree, name))
-        edits += [(_start(p, starts), _end(p, starts), repr(value)) for p in places]
+    # Those of one kernel last: they hold there.
+    for axis, value in sorted(values.items(), key=lambda item: "." in item[0]):
+        kernel, _, name = axis.rpartition(".")
+        launches = _launches(tree, kernel)
+        places = [*_at_launches(launches, name), *([] if kernel else _constants(tree, name))]
+        edits |= {(_start(p, starts), _end(p, starts)): repr(value) for p in places}
         if not places and name in _OPTIONS and launches:
-            added.append(f"{name}={value!r}")
+            for call in launches:
+                added.setdefault(call, {})[name] = value
+        elif not places and kernel:
+            raise NoSuchAxis(f"no launch of `{kernel}` in the file has a number for `{name}`")
         elif not places:
             raise NoSuchAxis(
                 f"`{name}` is neither a constant of the file (`{name} = 64`, outside of kernels) nor a "
                 f"keyword with a number at a launch; write it as one of them"
             )
-    if added:
-        for call in launches:
-            given = [*call.args, *(keyword.value for keyword in call.keywords)]
-            at = max((_end(item, starts) for item in given), default=_end(call, starts) - 1)
-            edits.append((at, at, (", " if given else "") + ", ".join(added)))
+    for call, options in added.items():
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        at = max((_end(item, starts) for item in given), default=_end(call, starts) - 1)
+        words = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        edits[at, at] = (", " if given else "") + words
     data = source.encode()
     # From the end on, so that places stay what they are.
-    for begin, end, text in sorted(edits, reverse=True):
+    for (begin, end), text in sorted(edits.items(), reverse=True):
         data = data[:begin] + text.encode() + data[end:]
     return data.decode()
 
@@ -73,8 +79,8 @@ def changed_lines(before: str, after: str) -> tuple[str, ...]:
     return tuple(f"line {n}: {new.strip()}" for n, (old, new) in enumerate(pairs, 1) if old != new)
 
 
-def _places(tree: ast.Module, name: str) -> Iterator[ast.expr]:
-    """The literals under that name."""
+def _constants(tree: ast.Module, name: str) -> Iterator[ast.expr]:
+    """The literals that are bound to that name."""
     for node in _outside_of_kernels(tree):
         if isinstance(node, ast.Assign):
             targets: Sequence[ast.expr] = node.targets
@@ -85,7 +91,11 @@ def _places(tree: ast.Module, name: str) -> Iterator[ast.expr]:
         value = _literal(node.value)
         if value is not None and any(isinstance(t, ast.Name) and t.id == name for t in targets):
             yield value
-    for call in _launches(tree):
+
+
+def _at_launches(launches: Sequence[ast.Call], name: str) -> Iterator[ast.expr]:
+    """The literals that are given under that name."""
+    for call in launches:
         for keyword in call.keywords:
             value = _literal(keyword.value)
             if keyword.arg == name and value is not None:
@@ -107,9 +117,11 @@ def _outside_of_kernels(node: ast.AST) -> Iterator[ast.AST]:
         yield from _outside_of_kernels(child)
 
 
-def _launches(tree: ast.Module) -> list[ast.Call]:
-    """`kernel[grid](...)` of the file's own kernels."""
+def _launches(tree: ast.Module, kernel: str) -> list[ast.Call]:
+    """`kernel[grid](...)` of the file's own kernel of that name, of all of them for an empty one."""
     kernels = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and _is_kernel(n)}
+    if kernel:
+        kernels &= {kernel}
     return [
         node
         for node in ast.walk(tree)

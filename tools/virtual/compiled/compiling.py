@@ -25,6 +25,11 @@ from kernelagent.domain.errors import UsageError
 from kernelagent.tools.virtual.compiled.barriers import Barriers
 from kernelagent.tools.virtual.compiled.code_regions import Regions, regions_of
 from kernelagent.tools.virtual.compiled.memory_operations import Lines, Threads, memory_operations
+from kernelagent.tools.virtual.compiled.shared_buffers import (
+    SharedBuffer,
+    largest_of,
+    shared_buffers,
+)
 from kernelagent.tools.virtual.compiled.thread_layouts import Layouts, layouts_of
 from kernelagent.tools.virtual.interpreter.hints import NAMES
 
@@ -118,7 +123,8 @@ def compile_kernel(
         message = str(error).strip() or type(error).__name__
         raise CompileFailure("compile_error", f"`{_name(function)}`: {message[:1500]}") from error
     metadata = {name: getattr(made.metadata, name) for name in _TOLD}
-    _fits(function, metadata, target)
+    file = Path(function.fn.__code__.co_filename).name
+    _fits(function, metadata, target, shared_buffers(made.asm["ttgir"], file))
     _fits_a_cluster(function, metadata["num_ctas"])
     _gathers_in_one_block(function, made.asm["ttgir"], metadata)
     operations = memory_operations(made.asm["ttgir"])
@@ -137,7 +143,7 @@ def compile_kernel(
         ),
         layouts=layouts_of(made.asm["ttgir"]),
         ttir=made.asm["ttir"],
-        regions=regions_of(made.asm["ttgir"], Path(function.fn.__code__.co_filename).name),
+        regions=regions_of(made.asm["ttgir"], file),
     )
 
 
@@ -201,13 +207,20 @@ def check_cooperative(compiled: Compiled, programs: int, resident: int, limiter:
         )
 
 
-def _fits(function: JITFunction[Any], metadata: Mapping[str, Any], target: GPUTarget) -> None:
+def _fits(
+    function: JITFunction[Any],
+    metadata: Mapping[str, Any],
+    target: GPUTarget,
+    buffers: tuple[SharedBuffer, ...],
+) -> None:
     name, limit = _name(function), SHARED_BYTES[target.arch]
     if metadata["shared"] > limit:
+        largest = largest_of(buffers)
+        held = f"; the largest that it holds there: {largest}" if largest else ""
         raise CompileFailure(
             "out_of_resources",
             f"`{name}` needs {metadata['shared']} bytes of shared memory, sm_{target.arch} has "
-            f"{limit}: use smaller blocks or fewer stages",
+            f"{limit}: use smaller blocks or fewer stages{held}",
             detail={"required": metadata["shared"], "limit": limit, "resource": "shared memory"},
         )
     threads = metadata["num_warps"] * 32

@@ -28,7 +28,9 @@ _LABEL = re.compile(r"^(\.L\w+):")
 _INSTRUCTION = re.compile(
     r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@(!?U?P\w+)\s+)?([A-Z][A-Z0-9_.]*)"
 )
-_LINE = re.compile(r'^\s*//## File "[^"]*", line (\d+)')
+_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
+_LIBRARY = "/triton/language/"
+"""Functions of Triton's own, such as sums, are inlined with lines of their own files."""
 _TARGET = re.compile(r"`\((\.L\w+)\)")
 _WIDTH = re.compile(r"\.[US]?(8|16|64|128|256)(?=\.|$)")
 
@@ -37,6 +39,7 @@ _GLOBAL_STORES = frozenset({"STG"})
 _BULK_COPIES = frozenset({"UTMALDG", "UTMASTG", "UBLKCP"})
 _ATOMICS = frozenset({"ATOM", "ATOMG", "RED", "REDG", "UTMAREDG"})
 _SPILLS = frozenset({"STL", "LDL"})
+_SPILL_LINES = 3
 _TENSOR_CORES = {
     "tcgen05": ("UTC",),
     "wgmma": ("HGMMA", "QGMMA", "IGMMA", "BGMMA"),
@@ -84,6 +87,8 @@ class MachineFacts:
     """All but the padding."""
     load_waits: tuple[LoadWaits, ...] = ()
     """How often each of its loops waits for what it loads, and what stands in none."""
+    spill_lines: tuple[int, ...] = ()
+    """Lines of the source that most spills belong to, those with most first."""
 
 
 def facts_of_cubin(
@@ -120,6 +125,7 @@ def facts_of_cubin(
         loops=code.loops,
         instructions=sum(code.mnemonics.values()) - code.count({"NOP"}),
         load_waits=code.waits,
+        spill_lines=code.spill_lines,
     )
 
 
@@ -148,6 +154,7 @@ class _Code:
     stack_bytes: int
     mnemonics: Mapping[str, int]
     looped_spills: int
+    spill_lines: tuple[int, ...]
     loops: int
     waits: tuple[LoadWaits, ...]
     combined_atomics: int
@@ -194,10 +201,12 @@ def _parse(resources: str, listing: str, places: Places) -> _Code:
     mnemonics: Counter[str] = Counter()
     labels: dict[str, int] = {}
     spills: list[int] = []
+    spilling: Counter[int] = Counter()
     loops: list[tuple[int, int]] = []
     steps: list[Step] = []
     listed: list[Step | str] = []
     source: int | None = None
+    own = False
     position = 0
     for line in listing.splitlines():
         label, instruction = _LABEL.match(line), _INSTRUCTION.match(line)
@@ -206,7 +215,8 @@ def _parse(resources: str, listing: str, places: Places) -> _Code:
             listed.append(label[1])
         if instruction is None:
             place = _LINE.match(line)
-            source = int(place[1]) if place else source
+            if place:
+                source, own = int(place[2]), _LIBRARY not in place[1]
             continue
         step = Step(instruction[2], line[instruction.end() :], source, instruction[1] or "")
         steps.append(step)
@@ -214,6 +224,8 @@ def _parse(resources: str, listing: str, places: Places) -> _Code:
         mnemonics[instruction[2]] += 1
         if _operation(instruction[2]) in _SPILLS:
             spills.append(position)
+            if own and source is not None:
+                spilling[source] += 1
         target = _TARGET.search(line)
         if target is not None and target[1] in labels and _operation(instruction[2]) == "BRA":
             loops.append((labels[target[1]], position))
@@ -226,6 +238,7 @@ def _parse(resources: str, listing: str, places: Places) -> _Code:
         stack_bytes=int(usage[2]),
         mnemonics=dict(mnemonics),
         looped_spills=looped,
+        spill_lines=tuple(line for line, _ in spilling.most_common(_SPILL_LINES)),
         loops=counted,
         waits=load_waits(steps, loops, places),
         combined_atomics=atomics_of_leaders(listed, _ATOMICS),

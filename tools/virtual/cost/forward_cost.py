@@ -14,6 +14,9 @@ from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost.cost import Bound, LaunchEstimate, fp_seconds, longest
 from kernelagent.tools.virtual.cost.eager import EagerRow
 
+_PRICED: tuple[Literal["dot", "fp", "launch"], ...] = ("dot", "fp", "launch")
+"""What the library has prices of its own for, beside memory."""
+
 
 @dataclass(frozen=True)
 class ForwardEstimate:
@@ -30,6 +33,17 @@ class ForwardEstimate:
     host_us: float = 0.0
     """What the host does to launch it, beside the device and without what a forward costs once."""
     label: Literal["estimate"] = "estimate"
+
+    @property
+    def resource(self) -> Bound:
+        """As `bound`, which has memory's caches and the units that the library does not price as `dram`, by name."""
+        if self.bound != "dram":
+            return self.bound
+        spent: dict[Bound, float] = {}
+        for launch in self.launches:
+            if launch.bound not in _PRICED:
+                spent[launch.bound] = spent.get(launch.bound, 0.0) + launch.us
+        return max(spent, key=lambda name: spent[name], default=self.bound)
 
 
 def estimate_eager(rows: Iterable[EagerRow], ceilings: DeviceCeilings) -> ForwardEstimate:
@@ -87,7 +101,7 @@ def _as_part(cost: LaunchEstimate, ceilings: DeviceCeilings, library: Library) -
     us = cost.us - ceilings.launch_us + library.constants["kernel_us"]
     family = "matmul" if cost.bound == "dot" else "pointwise"
     bound: Literal["dram", "dot", "fp", "launch"] = "dram"
-    if cost.bound in ("dot", "fp", "launch"):
+    if cost.bound in _PRICED:
         bound = cost.bound
     return Priced("launch", us, family, bound, 0, 0, 1)
 

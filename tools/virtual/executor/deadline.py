@@ -100,8 +100,8 @@ class Clock:
         return TimeIsUp(
             "unverifiable",
             f"beyond the time budget: `{self._name}` on grid {self._grid} {what} in the interpreter, and "
-            f"{self._seconds:.0f} s are left; raise --judging-seconds, give smaller inputs with "
-            f"--inputs FUNCTION, or use --device cuda",
+            f"{self._seconds:.0f} s are left; a run with a larger --judging-seconds, smaller inputs "
+            f"(--inputs FUNCTION) or a GPU (--device cuda) has more",
             {"means": "time"},
         )
 

@@ -30,7 +30,7 @@ def test_an_executor_without_an_answer_in_time_is_no_rejection_and_names_the_opt
     silent.close()
     assert beyond_means(late.value)
     assert "longer than the 0.05 s allowed on this device" in late.value.reason.message
-    assert "raise --judging-seconds" in late.value.reason.message
+    assert "a larger --judging-seconds" in late.value.reason.message
     with pytest.raises(Rejected) as asked_again:
         process.use_weights({})
     assert asked_again.value is late.value, "it was ended by the judge, and did not crash"

@@ -50,6 +50,24 @@ def test_two_options_are_added_to_one_launch() -> None:
     compile(text, "candidate.py", "exec")
 
 
+def test_one_kernel_of_several_is_addressed_by_its_name() -> None:
+    source = SOURCE.replace(
+        "def run(x", "@triton.jit\ndef second(x):\n    pass\n\ndef run(x"
+    ).replace("other[grid](x)", "second[grid](x, num_stages=1)")
+    text = with_values(source, {"second.num_stages": 4, "second.num_warps": 2, "num_ctas": 2})
+    assert "second[grid](x, num_stages=4, num_ctas=2, num_warps=2)" in text
+    assert "kernel[grid](x, BLOCK=BLOCK, SPLIT=2, num_stages=3, num_ctas=2)" in text
+    both = with_values(
+        source, {"second.num_stages": 4, "num_stages": 5, "second.num_warps": 2, "num_warps": 8}
+    )
+    assert "second[grid](x, num_stages=4, num_warps=2)" in both
+    assert "SPLIT=2, num_stages=5, num_warps=8)" in both
+    with pytest.raises(NoSuchAxis, match="no launch of `third`"):
+        with_values(source, {"third.num_warps": 2})
+    with pytest.raises(NoSuchAxis, match="has a number for `BLOCK`"):
+        with_values(source, {"second.BLOCK": 2})
+
+
 def test_name_that_nothing_has_is_refused() -> None:
     with pytest.raises(NoSuchAxis, match="`TILE` is neither a constant"):
         with_values(SOURCE, {"TILE": 1})

@@ -218,6 +218,18 @@ def test_a_forward_is_bound_by_what_takes_most_of_its_time():
     assert (forward.us, forward.bound, len(forward.launches)) == (27.0, "launch", 3)
 
 
+def test_a_forward_that_memory_binds_names_the_cache_or_the_unit_of_its_longest_launches():
+    parts = [
+        LaunchEstimate(500.0, "l2", {"l2": 500.0}),
+        LaunchEstimate(300.0, "dram", {"dram": 300.0}),
+        LaunchEstimate(60.0, "launch", {"launch": 60.0}),
+    ]
+    forward = whole_forward(parts, [], H200)
+    assert (forward.bound, forward.resource) == ("dram", "l2")
+    products = whole_forward([LaunchEstimate(500.0, "dot", {"dot": 500.0}), parts[1]], [], H200)
+    assert products.resource == products.bound == "dot"
+
+
 def test_no_launch_takes_no_time():
     assert total([]) == ForwardEstimate(0.0, "launch", ())
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import triton
 import triton.language as tl
@@ -45,6 +47,11 @@ def matmul_facts(target: str, m: int, n: int, k: int, num_warps: int) -> Machine
     return facts(compiled(matmul, signature, constants, target, num_warps), target)
 
 
+def source_of(kernel, line: int) -> str:
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return lines[line - first].strip()
+
+
 def add_facts(divisible: bool, dtype: str = "fp32") -> MachineFacts:
     signature = dict.fromkeys(("x", "y", "out"), f"*{dtype}") | {"n": "i32"}
     made = compiled(add, signature, {"BLOCK": 1024}, "sm_90", divisible=divisible)
@@ -75,6 +82,8 @@ def test_an_accumulator_too_large_for_the_registers_spills_inside_the_loop():
     assert result.spills > 100
     assert 0 < result.looped_spills < result.spills
     assert result.stack_bytes > 0
+    spilling = [source_of(matmul, line) for line in result.spill_lines]
+    assert any(line.startswith("total = tl.dot(") for line in spilling)
 
 
 @pytest.mark.long

@@ -47,7 +47,7 @@ def out_of_time(doing: str, limit_s: float) -> Rejected:
     return Rejected(
         "unverifiable",
         f"time limit reached: judging this candidate took longer than the {limit_s:g} s allowed on this device "
-        f"({doing}); raise --judging-seconds, give smaller inputs with --inputs FUNCTION, or use "
-        f"--device cuda",
+        f"({doing}); a run with a larger --judging-seconds, smaller inputs (--inputs FUNCTION) or a GPU "
+        f"(--device cuda) has more",
         {"means": "time", "limit_s": limit_s},
     )
