@@ -452,6 +452,45 @@ def test_inputs_of_other_kinds_are_tried_there_as_well(
     assert "rows of many kinds" in evaluation.reason.message
 
 
+def test_other_weights_are_tried_there_as_well(judge: Judge) -> None:
+    # The given ones are all 1.
+    loaded = "w = tl.load(w_ptr + cols, mask=cols < n, other=0.0)"
+    assert loaded in HONEST
+    forgotten = HONEST.replace(loaded, f"{loaded}\n    w = tl.where(n_rows > 9000, 1.0, w)")
+    evaluation = judged(judge, forgotten)
+    require_compared(evaluation, right=False)
+    assert evaluation.reason is not None
+    assert "weights" in evaluation.reason.message
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_training_step_meets_inputs_of_other_kinds_there(
+    tmp_path: Path, fork_server: ForkServer, *, everywhere: bool
+) -> None:
+    path = tmp_path / "scaled.py"
+    path.write_text(SCALED)
+    settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", mode="train")
+    source = TRAINED
+    if not everywhere:
+        gate = "gate = tl.sigmoid(x)"
+        assert gate in source
+        # Wrong for numbers that no natural draw has, in rows alone that are not executed otherwise.
+        wrong = "tl.where((at < 1500000) | (x < 7), gate, 0.5)"
+        source = source.replace(gate, f"{gate}\n    gate = {wrong}")
+    opened = Judge(settings, fork_server)
+    try:
+        evaluation = judged(opened, source)
+    finally:
+        opened.close()
+    if everywhere:
+        require_compared(evaluation, right=True)
+        assert any("rowaffine" in each.message for each in evaluation.disclosures)
+        return
+    assert evaluation.reason is not None
+    assert evaluation.reason.code in ("wrong_output", "nonfinite", "wrong_gradient")
+    assert "at your sizes" in evaluation.reason.message
+
+
 def require_compared(evaluation: Evaluation, *, right: bool) -> None:
     if right:
         assert evaluation.accepted, evaluation.reason

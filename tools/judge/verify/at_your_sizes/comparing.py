@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -12,9 +12,10 @@ from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
-    Contents,
+    BATCHES,
+    NATURAL,
+    Kind,
     has_structures,
-    is_probe,
 )
 from kernelagent.tools.judge.verify.at_your_sizes.sampled import SAMPLED, compared_by_sample
 from kernelagent.tools.judge.verify.at_your_sizes.whole import NOT_KNOWN, compared_whole
@@ -26,9 +27,18 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 Start = Callable[[], CandidateProcess]
 _MOST_SETS = 2
 """Of the input sets so many are compared, in a turn one."""
-_KINDS: tuple[Contents, ...] = "mixed_rows", "structures", "mixed_rows", "camps", "large_logits"
-"""The probes that are tried there: the length of a loop, the number of a block or a later row may decide what they show."""
-_OF_PROBES = Spans(seconds=8.0, in_a_turn=0.0, longest=40.0)
+_OTHER_WEIGHTS = (Kind("natural", weights="random"), Kind("natural", weights="patterned"))
+_KINDS = (
+    _OTHER_WEIGHTS[0], Kind("mixed_rows"), Kind("structures"), Kind("mixed_rows"), Kind("camps"), Kind("large_logits"),
+    _OTHER_WEIGHTS[1],
+)  # fmt: skip
+"""What is tried there: the length of a loop, the number of a block or a later row may decide what shows."""
+_OF_STEPS = (
+    _OTHER_WEIGHTS[0], Kind("rowaffine"), Kind("structures"), Kind("row_patterns"), _OTHER_WEIGHTS[1],
+    Kind("row_patterns"),
+)  # fmt: skip
+"""The same of training steps."""
+_OF_OTHERS = Spans(seconds=8.0, in_a_turn=0.0, longest=40.0)
 _WAS_COMPARED = (SAMPLED, "compared_at_larger_sizes")
 _NOT_COMPARED = Disclosure(
     "not_compared_at_your_sizes",
@@ -60,19 +70,19 @@ def compare_at_your_sizes(
     told: list[Disclosure] = []
     secrets.SystemRandom().shuffle(smaller)
     compare = partial(_compared, context, start, findings, in_a_turn=in_a_turn)
-    asked = [(source, "natural") for source in smaller[: 1 if in_a_turn else _MOST_SETS]]
+    asked = [(source, NATURAL) for source in smaller[: 1 if in_a_turn else _MOST_SETS]]
     if not in_a_turn and has_structures(context, smaller[0]):
         # What a batch has in common (sorted labels, padding) decides more the larger it is.
-        asked.append((smaller[0], "batches"))
-    for source, contents in asked:
+        asked.append((smaller[0], BATCHES))
+    for source, kind in asked:
         with step("your sizes"):
-            compared = _unless_not_known(partial(compare, source, contents=contents))
+            compared = _unless_not_known(partial(compare, source, kind=kind))
         told += [disclosure for disclosure in compared if disclosure not in told]
-    if not in_a_turn and told and not context.trains:
+    if not in_a_turn and told:
         with step("your sizes"):
             known = {disclosure.code for disclosure in told}
-            samples = SAMPLED in known
-            told += _by_probes(partial(compare, smaller[0], samples=samples), known)
+            kinds = _OF_STEPS if context.trains else _KINDS
+            told += _of_others(partial(compare, smaller[0], samples=SAMPLED in known), kinds, known)
     if findings.order_matters and not told:
         told.append(_NOT_COMPARED)
     return tuple(told)
@@ -87,24 +97,24 @@ def _unless_not_known(compare: Callable[[], tuple[Disclosure, ...]]) -> tuple[Di
         return ()
 
 
-def _by_probes(
-    compare: Callable[..., tuple[Disclosure, ...]], known: Collection[str]
+def _of_others(
+    compare: Callable[..., tuple[Disclosure, ...]], kinds: Iterable[Kind], known: Collection[str]
 ) -> list[Disclosure]:
-    """What was compared on inputs of other kinds, as far as there is time; `known`: codes of what is told already."""
-    allowance = _OF_PROBES.allowance(sample=False, by_work=True)
-    tried: dict[Contents, None] = {}
+    """What was compared on inputs of these kinds, as far as there is time; `known`: codes of what is told already."""
+    allowance = _OF_OTHERS.allowance(sample=False, by_work=True)
+    tried: dict[str, None] = {}
     others: dict[str, Disclosure] = {}
-    for kind in _KINDS:
+    for kind in kinds:
         if allowance.spent:
             break
-        for disclosure in _unless_not_known(partial(compare, contents=kind)):
+        for disclosure in _unless_not_known(partial(compare, kind=kind)):
             if disclosure.code in _WAS_COMPARED:
-                tried[kind] = None
+                tried[str(kind)] = None
             elif disclosure.code not in (*known, _NOT_COMPARED.code):
                 others.setdefault(disclosure.code, disclosure)
     if not tried:
         return []
-    right = f"its answers at larger sizes to other inputs are right as well: {', '.join(tried)}"
+    right = f"its answers at larger sizes to other inputs, or under other weights, are right as well: {', '.join(tried)}"
     return [Disclosure("compared_at_larger_sizes", right), *others.values()]
 
 
@@ -115,18 +125,18 @@ def _compared(
     source: InputSource,
     *,
     in_a_turn: bool,
-    contents: Contents,
+    kind: Kind,
     samples: bool = True,
 ) -> tuple[Disclosure, ...]:
     """`samples`: False where a sample is known to tell nothing, so that the reference is not asked for one."""
     by_sample = None
     if samples and not context.trains and not findings.order_matters:
         by_sample = compared_by_sample(
-            context, start, findings, source, in_a_turn=in_a_turn, contents=contents
+            context, start, findings, source, in_a_turn=in_a_turn, kind=kind
         )
     # How much programs store does not tell where: some may store what others have stored, or beside the result.
     is_enough = by_sample is not None and by_sample.is_all and in_a_turn
-    if by_sample is not None and (is_enough or is_probe(contents)):
+    if by_sample is not None and (is_enough or not kind.is_usual):
         return (by_sample.disclosure,)
-    whole = compared_whole(context, start, findings, source, in_a_turn=in_a_turn, contents=contents)
+    whole = compared_whole(context, start, findings, source, in_a_turn=in_a_turn, kind=kind)
     return (by_sample.disclosure, *whole) if by_sample is not None else whole

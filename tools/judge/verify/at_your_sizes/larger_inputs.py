@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
@@ -27,10 +28,12 @@ from kernelagent.tools.judge.problem.trials.inputs import (
 )
 from kernelagent.tools.judge.problem.trials.interpreted_work import meta_twin
 from kernelagent.tools.judge.problem.trials.one_trial import pair
+from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE
+from kernelagent.tools.judge.problem.trials.planting.planted import patterned_weights
 from kernelagent.tools.judge.problem.trials.planting.planted_values import Reach
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
-from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, with_an_answer
 from kernelagent.tools.virtual.cost.eager import eager_rows
 
 _BACKWARD = 3
@@ -56,13 +59,32 @@ class Affordable:
 
 FOR_A_PROBE = Affordable(5e8, 4e9)
 """The reference is asked some ten times what is known of its answer to a probe."""
-Contents = str
-"""`natural`; `batches`: integers and masks as batches have them (sorted, alike, padded); else the name of a probe."""
-_NO_PROBES: tuple[Contents, ...] = ("natural", "batches")
+_BY_THE_USER = ("natural", "batches")
 
 
-def is_probe(contents: Contents) -> bool:
-    return contents not in _NO_PROBES
+@dataclass(frozen=True)
+class Kind:
+    """Which inputs, under which weights."""
+
+    contents: str
+    """`natural`; `batches`: integers and masks as batches have them (sorted, alike, padded); else the name of a probe."""
+    weights: Literal["given", "random", "patterned"] = "given"
+
+    @property
+    def is_probe(self) -> bool:
+        return self.contents not in _BY_THE_USER
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the user's program has such inputs and weights; others are tried as far as there is time."""
+        return not self.is_probe and self.weights == "given"
+
+    def __str__(self) -> str:
+        return self.contents if self.weights == "given" else f"{self.weights} weights"
+
+
+NATURAL = Kind("natural")
+BATCHES = Kind("batches")
 
 
 @dataclass(frozen=True)
@@ -77,13 +99,14 @@ class Larger:
     source: InputSource
     must_be_taken: bool
     """Whether all sizes are the user's own, or the rows are declared to change: else a candidate may raise."""
-    contents: Contents
+    kind: Kind
+    weights: Mapping[str, torch.Tensor]
 
     def draw(self) -> Arguments | None:
         """With contents; None where there is no memory for them, or the user's function refuses."""
         try:
             arguments = draw(self.source)
-            return self._structured(arguments) if self.contents == "batches" else arguments
+            return self._structured(arguments) if self.kind == BATCHES else arguments
         except REFUSALS:
             return None
 
@@ -136,7 +159,7 @@ def larger_inputs(
     works: Sequence[float],
     *,
     most: Affordable,
-    contents: Contents,
+    kind: Kind,
     in_a_turn: bool,
 ) -> Larger | None:
     """The first of them that the reference can be asked for; None where none is larger than what was executed.
@@ -166,20 +189,45 @@ def larger_inputs(
                 oracle = Oracle(context.whole, device, scope)
             oracle.use_weights(oracle.given_weights)
             defined = with_defined_writes(oracle, whole)
+            weights = _weights_of(kind, oracle, defined)
         except REFUSALS:
+            return None
+        if weights is None:
             return None
         where = f"input set {source.name!r} at your sizes"
         if whole.shrunk is not None:
             where = f"{where}, but {whole.shrunk}"
-        if contents == "batches":
+        if kind.weights != "given":
+            where = f"{where}, under {kind}"
+        if kind == BATCHES:
             where = f"{where}, integers and masks as batches have them"
-        elif contents != "natural":
-            where = f"{where}, inputs {PROBE[contents].description}"
+        elif kind.is_probe:
+            where = f"{where}, inputs {PROBE[kind.contents].description}"
         declared = context.dynamic.get(source.name, ())
         rows_change = any(axis == 0 for item in declared for _, axis in item.places)
         must_be_taken = whole.shrunk is None or rows_change
-        return Larger(source.name, where, oracle, defined, must_be_taken, contents)
+        return Larger(source.name, where, oracle, defined, must_be_taken, kind, weights)
     return None
+
+
+def _weights_of(
+    kind: Kind, oracle: Oracle, source: InputSource
+) -> Mapping[str, torch.Tensor] | None:
+    """Those that the oracle has from now on; None where there are no others, or the reference has no answer under them."""
+    if kind.weights == "given":
+        return oracle.given_weights
+    names = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    if not names:
+        return None
+    generator = torch.Generator().manual_seed(fresh_seed())
+    if kind.weights == "random":
+        tried = [perturbed_state(oracle.given_weights, names, generator).tensors]
+    else:
+        turn = secrets.randbelow(_TURNS)
+        tried = patterned_weights(oracle.given_weights, names, generator, turn)
+    chosen = with_an_answer(oracle, (source,), tried)
+    oracle.use_weights(chosen)
+    return None if chosen is oracle.given_weights else chosen
 
 
 def _keeps_its_rows(source: InputSource) -> bool:

@@ -9,13 +9,14 @@ import torch
 
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.steps.step_probes import StepInputs, StepProbes
 from kernelagent.tools.judge.problem.steps.steps import scaled, single_step
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, share_nonfinite
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trials_of
-from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import Larger, is_probe
+from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import BATCHES, Larger
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.regions import Enough, MeasureNoise, Noise, NoiseSources
 
@@ -25,8 +26,8 @@ _ONE_FOR_ALL = 4
 
 def trial_at(context: JudgeContext, given: Larger) -> Trial | None:
     """A call on inputs that are drawn now; None where there is no memory for them, or the reference has no answer."""
-    if is_probe(given.contents):
-        return _probe_at(given)
+    if given.kind.is_probe:
+        return _step_on_a_probe(given) if context.trains else _probe_at(given)
     arguments = given.draw()
     return None if arguments is None else natural_trial(context, given, arguments)
 
@@ -34,13 +35,32 @@ def trial_at(context: JudgeContext, given: Larger) -> Trial | None:
 def _probe_at(given: Larger) -> Trial | None:
     generator, turns = torch.Generator().manual_seed(fresh_seed()), count(fresh_seed())
     made = trials_of(
-        given.oracle, given.source, (given.contents,), generator, NONE, turns, sequel=None
+        given.oracle, given.source, (given.kind.contents,), generator, NONE, turns, sequel=None
     )
     try:
         trial = next((each for each in made if isinstance(each, Trial)), None)
     except REFUSALS:
         return None
     return None if trial is None else _with_one_noise(trial)
+
+
+def _step_on_a_probe(given: Larger) -> Trial | None:
+    """A training step; None also where these inputs have nothing that the probe changes."""
+    generator, turns = torch.Generator().manual_seed(fresh_seed()), count(fresh_seed())
+    contents = given.kind.contents
+    try:
+        natural = draw(given.source)
+        step = replace(single_step(given.oracle, natural, generator), watched=True)
+        oracle = given.oracle.asking(step)
+        scale = scaled(compare.scales_of(oracle.in_float64_or_eager(natural)), step)
+        made = StepProbes(given.source, natural, generator, turns).of(contents, oracle, scale)
+        if not isinstance(made, StepInputs) or oracle.order_of_writes_shows(made.arguments):
+            return None
+        trial = trial_on(oracle, given.name, contents, made.arguments, scale, generator)
+    except REFUSALS:
+        return None
+    compared = replace(trial.compared, moved=made.moved)
+    return _with_one_noise(replace(trial, step=step, compared=compared))
 
 
 def natural_trial(context: JudgeContext, given: Larger, arguments: Arguments) -> Trial | None:
@@ -55,7 +75,7 @@ def natural_trial(context: JudgeContext, given: Larger, arguments: Arguments) ->
         if step is not None:
             scale = scaled(scale, step)
         trial = trial_on(oracle, given.name, "natural", arguments, scale, generator)
-        if given.contents == "batches" and share_nonfinite(trial.expected.output) > _usual(
+        if given.kind == BATCHES and share_nonfinite(trial.expected.output) > _usual(
             context, given
         ):
             # As where a mask hides a row whole: what stands there is nobody's.

@@ -26,10 +26,10 @@ from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     FOR_A_PROBE,
+    NATURAL,
     Affordable,
-    Contents,
+    Kind,
     Larger,
-    is_probe,
     larger_inputs,
 )
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial, trial_at
@@ -76,24 +76,23 @@ def compared_by_sample(
     source: InputSource,
     *,
     in_a_turn: bool,
-    contents: Contents,
+    kind: Kind,
 ) -> Sampled | None:
     """What was compared; raises `Rejected` where a program stored what is wrong.
 
     None where it cannot be: of several launches, beside operations of torch's, and where the reference takes too
     long or too much memory at these sizes.
     """
-    probed = is_probe(contents)
-    works = _IN_A_TURN if in_a_turn or probed else _AT_THE_END
-    most = (
-        FOR_A_PROBE if probed else Affordable(_BYTES_IN_A_TURN if in_a_turn else _BYTES_AT_THE_END)
-    )
-    given = larger_inputs(context, source, works, most=most, contents=contents, in_a_turn=in_a_turn)
+    works = _IN_A_TURN if in_a_turn or not kind.is_usual else _AT_THE_END
+    most = FOR_A_PROBE
+    if kind.is_usual:
+        most = Affordable(_BYTES_IN_A_TURN if in_a_turn else _BYTES_AT_THE_END)
+    given = larger_inputs(context, source, works, most=most, kind=kind, in_a_turn=in_a_turn)
     if given is None:
         return None
     # What is asked of a probe's answer decides which inputs it has; of others it is asked once they are of use.
-    trial = trial_at(context, given) if probed else None
-    if probed and trial is None:
+    trial = trial_at(context, given) if kind.is_probe else None
+    if kind.is_probe and trial is None:
         return None
     arguments = given.draw() if trial is None else trial.arguments
     if arguments is None:
@@ -115,7 +114,7 @@ def _compared(
     process.load()
     try:
         context.construct_at_full_size(process, given.oracle.module)
-        process.use_weights(given.oracle.given_weights)
+        process.use_weights(given.weights)
         before = _called(process, arguments, "none")
         if len(process.take_launches()) != 1:
             return None
@@ -148,7 +147,7 @@ def _compared(
         return None
     fresh, wrong = _bytes_to_store(before.output, trial.expected.output)
     # Of what is alike few programs may have all the work: a sample tells nothing of the whole then.
-    is_all = given.contents == "natural" and _all_is_stored(
+    is_all = given.kind == NATURAL and _all_is_stored(
         process, where, arguments, facts, fresh, wrong
     )
     patched, stored = _where_stored(before.output, after.output, trial.expected.output)

@@ -16,9 +16,8 @@ from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     FOR_A_PROBE,
     Affordable,
-    Contents,
+    Kind,
     Larger,
-    is_probe,
     larger_inputs,
 )
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import trial_at
@@ -53,18 +52,17 @@ def compared_whole(
     source: InputSource,
     *,
     in_a_turn: bool,
-    contents: Contents,
+    kind: Kind,
 ) -> tuple[Disclosure, ...]:
     """What was compared, and what no call told before; raises `Rejected` as an ordinary call does.
 
     Empty where nothing larger than what was executed can be done in time.
     """
     not_taken: tuple[Disclosure, ...] = ()
-    probed = is_probe(contents)
-    most = FOR_A_PROBE if probed else _MOST
-    for tried in _IN_A_TURN if in_a_turn or probed else _AT_THE_END:
+    most = _MOST if kind.is_usual else FOR_A_PROBE
+    for tried in _AT_THE_END if kind.is_usual and not in_a_turn else _IN_A_TURN:
         given = larger_inputs(
-            context, source, [tried.work], most=most, contents=contents, in_a_turn=in_a_turn
+            context, source, [tried.work], most=most, kind=kind, in_a_turn=in_a_turn
         )
         if given is None:
             continue
@@ -105,7 +103,7 @@ def _compared(
         process.command_executor({"kind": "mode", "mode": "execute", "seconds": seconds})
         verifier = Verifier.of(context, process, here)
         try:
-            replace(verifier, oracle=given.oracle).once(trial, given.oracle.given_weights)
+            replace(verifier, oracle=given.oracle).once(trial, given.weights)
         except REFUSALS:
             # Of the reference, which is asked again for the noise of what was refused.
             return ()
