@@ -32,6 +32,10 @@ class _Written:
     item_bytes: int
     line: int | None
 
+    def near(self, low: int, high: int) -> bool:
+        """Whether anything that it wrote may lie between these addresses."""
+        return int(self.starts[0]) < high and low < int(self.starts[-1]) + self.item_bytes
+
 
 class BulkStores:
     """Of the program that runs."""
@@ -64,7 +68,7 @@ class BulkStores:
         if not self._begun:
             return
         where = pointers[np.broadcast_to(mask, pointers.shape)]
-        for item in self._begun:
+        for item in _near(self._begun, where, item_bytes):
             count = met(item.starts, item.item_bytes, where, item_bytes)
             if count and self.threads.barriers.under_way(item.line, (kind, line)):
                 raise MemoryFault(
@@ -82,11 +86,14 @@ class BulkStores:
         if not (self._begun or (in_bulk and self._plain)):
             return
         everywhere = np.broadcast_to(mask, pointers.shape)
-        changing = everywhere & differs(pointers, everywhere, values)
         size = values.dtype.itemsize
+        plain = self._plain if in_bulk else []
+        if not _near([*self._begun, *plain], pointers[everywhere], size):
+            return
+        changing = everywhere & differs(pointers, everywhere, values)
         self.accessed("store", line, pointers, changing, size)
         where = pointers[changing]
-        for item in self._plain if in_bulk else ():
+        for item in _near(plain, where, size):
             count = met(item.starts, item.item_bytes, where, size)
             if count:
                 raise MemoryFault(
@@ -97,3 +104,11 @@ class BulkStores:
                     f"by pointers both times",
                     {"lanes": count},
                 )
+
+
+def _near(written: list[_Written], where: Array, item_bytes: int) -> list[_Written]:
+    """Those that may meet elements at these places."""
+    if not where.size:
+        return []
+    low, high = int(where.min()), int(where.max()) + item_bytes
+    return [item for item in written if item.near(low, high)]

@@ -263,7 +263,7 @@ def _from_others(
 
 def _met(item: _Stored, where: Array, item_bytes: int) -> int:
     """How many of these places the store wrote to."""
-    if not where.size:
+    if not where.size or int(where.max()) + item_bytes <= item.low or item.high <= int(where.min()):
         return 0
     start = np.sort(item.pointers[item.mask])
     at = np.searchsorted(start, where + np.uint64(item_bytes), side="left")

@@ -15,6 +15,7 @@ from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     BATCHES,
     NATURAL,
     Kind,
+    LargerSizes,
     has_structures,
 )
 from kernelagent.tools.judge.verify.at_your_sizes.sampled import SAMPLED, compared_by_sample
@@ -69,7 +70,7 @@ def compare_at_your_sizes(
         return ()
     told: list[Disclosure] = []
     secrets.SystemRandom().shuffle(smaller)
-    compare = partial(_compared, context, start, findings, in_a_turn=in_a_turn)
+    compare = partial(_compared, LargerSizes(context, in_a_turn), start, findings)
     asked = [(source, NATURAL) for source in smaller[: 1 if in_a_turn else _MOST_SETS]]
     if not in_a_turn and has_structures(context, smaller[0]):
         # What a batch has in common (sorted labels, padding) decides more the larger it is.
@@ -119,24 +120,21 @@ def _of_others(
 
 
 def _compared(
-    context: JudgeContext,
+    sizes: LargerSizes,
     start: Start,
     findings: Findings,
     source: InputSource,
     *,
-    in_a_turn: bool,
     kind: Kind,
     samples: bool = True,
 ) -> tuple[Disclosure, ...]:
     """`samples`: False where a sample is known to tell nothing, so that the reference is not asked for one."""
     by_sample = None
-    if samples and not context.trains and not findings.order_matters:
-        by_sample = compared_by_sample(
-            context, start, findings, source, in_a_turn=in_a_turn, kind=kind
-        )
+    if samples and not sizes.context.trains and not findings.order_matters:
+        by_sample = compared_by_sample(sizes, start, findings, source, kind=kind)
     # How much programs store does not tell where: some may store what others have stored, or beside the result.
-    is_enough = by_sample is not None and by_sample.is_all and in_a_turn
+    is_enough = by_sample is not None and by_sample.is_all and sizes.in_a_turn
     if by_sample is not None and (is_enough or not kind.is_usual):
         return (by_sample.disclosure,)
-    whole = compared_whole(context, start, findings, source, in_a_turn=in_a_turn, kind=kind)
+    whole = compared_whole(sizes, start, findings, source, kind=kind)
     return (by_sample.disclosure, *whole) if by_sample is not None else whole

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -153,61 +153,101 @@ def _structured(tensor: torch.Tensor) -> torch.Tensor:
     return made
 
 
+@dataclass(frozen=True)
+class Found:
+    """An input set at sizes that the reference can be asked for, and the reference there, under the given weights."""
+
+    source: InputSource
+    oracle: Oracle
+
+
+@dataclass(frozen=True)
+class LargerSizes:
+    """Finds such sizes, those of one input set and one limit once."""
+
+    context: JudgeContext
+    in_a_turn: bool
+    _found: dict[tuple[str, tuple[float, ...], Affordable], Found | None] = field(
+        default_factory=dict
+    )
+
+    def found(
+        self, source: InputSource, works: tuple[float, ...], most: Affordable
+    ) -> Found | None:
+        """The first that can be asked for; None where none is larger than what was executed.
+
+        `works`: of the whole call, in seconds of the interpreter's. `most`: that the reference may do for one answer.
+        """
+        key = source.name, works, most
+        if key not in self._found:
+            self._found[key] = self._find(source, works, most)
+        return self._found[key]
+
+    def _find(
+        self, source: InputSource, works: tuple[float, ...], most: Affordable
+    ) -> Found | None:
+        context = self.context
+        problem, hollow = context.whole or context.problem, context.module_at_full_size
+        device, scope = context.judge_device.torch_device, context.judge_device.scope
+        executed = leading_dimension(draw(source)) or 0
+        least = _LARGER * executed if self.in_a_turn else executed + 1
+        for work in works:
+            try:
+                every = input_sources(problem, hollow, device, scope, may_shrink=True, share=work)
+                whole = next(one for one in every if one.name == source.name)
+                if whole.shrunk is not None and _keeps_its_rows(source):
+                    continue
+                inputs = inputs_without_contents(problem, scope, _sizes_of(whole))
+                if inputs is None or not _is_affordable(context, inputs[source.name], most):
+                    continue
+            except (*NEEDS_VALUES, ProblemError):
+                return None
+            rows = leading_dimension(inputs[source.name]) or 0
+            if context.whole is None and rows < least:
+                return None
+            try:
+                oracle = context.oracle.beside()
+                if context.whole is not None:
+                    oracle = Oracle(context.whole, device, scope)
+                oracle.use_weights(oracle.given_weights)
+                return Found(with_defined_writes(oracle, whole), oracle)
+            except REFUSALS:
+                return None
+        return None
+
+
 def larger_inputs(
-    context: JudgeContext,
+    sizes: LargerSizes,
     source: InputSource,
-    works: Sequence[float],
+    works: tuple[float, ...],
     *,
     most: Affordable,
     kind: Kind,
-    in_a_turn: bool,
 ) -> Larger | None:
-    """The first of them that the reference can be asked for; None where none is larger than what was executed.
-
-    `works`: of the whole call, in seconds of the interpreter's. `most`: that the reference may do for one answer.
-    """
-    problem, hollow = context.whole or context.problem, context.module_at_full_size
-    device, scope = context.judge_device.torch_device, context.judge_device.scope
-    executed = leading_dimension(draw(source)) or 0
-    for work in works:
-        try:
-            every = input_sources(problem, hollow, device, scope, may_shrink=True, share=work)
-            whole = next(one for one in every if one.name == source.name)
-            if whole.shrunk is not None and _keeps_its_rows(source):
-                continue
-            inputs = inputs_without_contents(problem, scope, _sizes_of(whole))
-            if inputs is None or not _is_affordable(context, inputs[source.name], most):
-                continue
-        except (*NEEDS_VALUES, ProblemError):
-            return None
-        rows = leading_dimension(inputs[source.name]) or 0
-        if context.whole is None and rows < (_LARGER * executed if in_a_turn else executed + 1):
-            return None
-        try:
-            oracle = context.oracle.beside()
-            if context.whole is not None:
-                oracle = Oracle(context.whole, device, scope)
-            oracle.use_weights(oracle.given_weights)
-            defined = with_defined_writes(oracle, whole)
-            weights = _weights_of(kind, oracle, defined)
-        except REFUSALS:
-            return None
-        if weights is None:
-            return None
-        where = f"input set {source.name!r} at your sizes"
-        if whole.shrunk is not None:
-            where = f"{where}, but {whole.shrunk}"
-        if kind.weights != "given":
-            where = f"{where}, under {kind}"
-        if kind == BATCHES:
-            where = f"{where}, integers and masks as batches have them"
-        elif kind.is_probe:
-            where = f"{where}, inputs {PROBE[kind.contents].description}"
-        declared = context.dynamic.get(source.name, ())
-        rows_change = any(axis == 0 for item in declared for _, axis in item.places)
-        must_be_taken = whole.shrunk is None or rows_change
-        return Larger(source.name, where, oracle, defined, must_be_taken, kind, weights)
-    return None
+    """Of this kind; None where there are no larger sizes (`LargerSizes.found`), or no such weights."""
+    found = sizes.found(source, works, most)
+    if found is None:
+        return None
+    oracle, whole = found.oracle.beside(), found.source
+    try:
+        weights = _weights_of(kind, oracle, whole)
+    except REFUSALS:
+        return None
+    if weights is None:
+        return None
+    where = f"input set {source.name!r} at your sizes"
+    if whole.shrunk is not None:
+        where = f"{where}, but {whole.shrunk}"
+    if kind.weights != "given":
+        where = f"{where}, under {kind}"
+    if kind == BATCHES:
+        where = f"{where}, integers and masks as batches have them"
+    elif kind.is_probe:
+        where = f"{where}, inputs {PROBE[kind.contents].description}"
+    declared = sizes.context.dynamic.get(source.name, ())
+    rows_change = any(axis == 0 for item in declared for _, axis in item.places)
+    must_be_taken = whole.shrunk is None or rows_change
+    return Larger(source.name, where, oracle, whole, must_be_taken, kind, weights)
 
 
 def _weights_of(

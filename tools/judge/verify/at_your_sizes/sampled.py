@@ -30,6 +30,7 @@ from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     Affordable,
     Kind,
     Larger,
+    LargerSizes,
     larger_inputs,
 )
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import natural_trial, trial_at
@@ -70,12 +71,11 @@ class Sampled:
 
 
 def compared_by_sample(
-    context: JudgeContext,
+    sizes: LargerSizes,
     start: Callable[[], CandidateProcess],
     findings: Findings,
     source: InputSource,
     *,
-    in_a_turn: bool,
     kind: Kind,
 ) -> Sampled | None:
     """What was compared; raises `Rejected` where a program stored what is wrong.
@@ -83,13 +83,14 @@ def compared_by_sample(
     None where it cannot be: of several launches, beside operations of torch's, and where the reference takes too
     long or too much memory at these sizes.
     """
-    works = _IN_A_TURN if in_a_turn or not kind.is_usual else _AT_THE_END
+    works = _IN_A_TURN if sizes.in_a_turn or not kind.is_usual else _AT_THE_END
     most = FOR_A_PROBE
     if kind.is_usual:
-        most = Affordable(_BYTES_IN_A_TURN if in_a_turn else _BYTES_AT_THE_END)
-    given = larger_inputs(context, source, works, most=most, kind=kind, in_a_turn=in_a_turn)
+        most = Affordable(_BYTES_IN_A_TURN if sizes.in_a_turn else _BYTES_AT_THE_END)
+    given = larger_inputs(sizes, source, works, most=most, kind=kind)
     if given is None:
         return None
+    context = sizes.context
     # What is asked of a probe's answer decides which inputs it has; of others it is asked once they are of use.
     trial = trial_at(context, given) if kind.is_probe else None
     if kind.is_probe and trial is None:

@@ -18,6 +18,7 @@ from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     Affordable,
     Kind,
     Larger,
+    LargerSizes,
     larger_inputs,
 )
 from kernelagent.tools.judge.verify.at_your_sizes.natural_trial import trial_at
@@ -46,12 +47,11 @@ _MOST = Affordable(2e9)
 
 
 def compared_whole(
-    context: JudgeContext,
+    sizes: LargerSizes,
     start: Callable[[], CandidateProcess],
     findings: Findings,
     source: InputSource,
     *,
-    in_a_turn: bool,
     kind: Kind,
 ) -> tuple[Disclosure, ...]:
     """What was compared, and what no call told before; raises `Rejected` as an ordinary call does.
@@ -60,14 +60,12 @@ def compared_whole(
     """
     not_taken: tuple[Disclosure, ...] = ()
     most = _MOST if kind.is_usual else FOR_A_PROBE
-    for tried in _AT_THE_END if kind.is_usual and not in_a_turn else _IN_A_TURN:
-        given = larger_inputs(
-            context, source, [tried.work], most=most, kind=kind, in_a_turn=in_a_turn
-        )
+    for tried in _AT_THE_END if kind.is_usual and not sizes.in_a_turn else _IN_A_TURN:
+        given = larger_inputs(sizes, source, (tried.work,), most=most, kind=kind)
         if given is None:
             continue
         try:
-            return _compared(context, start, findings, given, tried.seconds)
+            return _compared(sizes.context, start, findings, given, tried.seconds)
         except Rejected as refused:
             if raised_by_the_forward(refused.reason) and not given.must_be_taken:
                 # It may be written for the user's sizes, and raise at others as it is asked to.
