@@ -420,3 +420,11 @@ def masked_numbers(x, y, n):
     zero = tl.load(x + at, mask=here, other=0.0)
     seven = tl.load(x + at, mask=here, other=7.0)
     tl.store(y + at, zero + 2 * seven, mask=at % 3 != 1)
+
+
+@triton.jit
+def running(x, y, n, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, BLOCK)
+    for i in range(ROUNDS):
+        value = tl.load(x + at + i * BLOCK)
+        tl.store(y + at + (i + 1) * BLOCK, value + 1)

@@ -284,6 +284,28 @@ def test_programs_that_access_too_much_to_be_kept_run_a_few_at_a_time(one_by_one
     assert 1 <= at_once.how.at_a_time <= 3
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_loads_that_are_fetched_ahead_run_together_unless_they_meet_a_store_before_them(
+    one_by_one, together, in_place
+):
+    first = kernels.running.fn.__code__.co_firstlineno
+    loop = first + 3
+    x = values(20, 80)
+    named = {"x": x, "y": x if in_place else like(x), "n": 80, "ROUNDS": 3, "BLOCK": 16}
+    for interpreter in (one_by_one, together):
+        interpreter.fetch_ahead({loop + 1: (range(loop, loop + 3),)})
+    try:
+        alone, at_once = both(one_by_one, together, kernels.running, (20,), named=named)
+    finally:
+        for interpreter in (one_by_one, together):
+            interpreter.fetch_ahead({})
+    assert at_once.tensors == alone.tensors
+    assert at_once.fault == alone.fault
+    # Whether the load is one of those ahead is the one-by-one interpreter's to say.
+    late = "a load that is fetched ahead may come before a store of its loop"
+    assert at_once.how.reasons == ({late: 20} if in_place else {})
+
+
 def _adding_twice() -> Any:
     return kernels.twice_added, (20,), {"x": values(20, 37), "y": torch.zeros(37), "n": 37,
                                         "BLOCK": 64}  # fmt: skip

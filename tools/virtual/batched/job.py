@@ -18,6 +18,7 @@ from kernelagent.tools.virtual.batched.between_programs.overlaps import may_over
 from kernelagent.tools.virtual.batched.between_programs.overwrites import (
     require_changes_in_order,
     require_copies_in_order,
+    require_stored_in_time,
 )
 from kernelagent.tools.virtual.batched.both_builders import BothBuilders
 from kernelagent.tools.virtual.batched.counting import touches_of
@@ -122,8 +123,6 @@ class Job:
         """Why nothing is tried together; empty if it is."""
         if not self._owner.most_together:
             return "all programs are run one by one"
-        if self._owner.reference.builder.memory.own.ahead:
-            return "loads are fetched ahead in a loop that stores"
         known = (Clock, TrafficCounter, RaceChecker, BoundsChecker, StoredTo)
         for item in self._observers:
             if not isinstance(item, known):
@@ -164,6 +163,8 @@ class Job:
             if memory.watch_lanes and memory.mode == "execute":
                 require_changes_in_order(memory.accesses, pairs, memory.threads)
                 require_copies_in_order(memory.accesses, pairs, memory.threads)
+            if self._owner.reference.builder.memory.own.ahead:
+                require_stored_in_time(memory.accesses, pairs)
             for watch in self._orders:
                 watch.require_new_ground(memory.accesses)
         except (NotBatchable, TimeIsUp):

@@ -65,6 +65,11 @@ class _Lanes:
     """The one that holds all lanes that are on; None: there are several, or none is known."""
 
     @property
+    def nothing_is_on(self) -> bool:
+        """As of tiles behind the last row; the native functions look at each lane even so."""
+        return self.mask is not None and not self.mask.any()
+
+    @property
     def moved(self) -> tuple[Storage, Regular] | None:
         """Where whole rows can be moved at once, the storage and the rows."""
         if self.storage is None or self.rows is None or self.pointers.ndim < 2:
@@ -181,7 +186,7 @@ class BatchedMemory:
             if values is not None:
                 assert lanes.rows is not None
                 result[(slice(None), *lanes.rows.corner)] = values
-            elif lanes.mask is None or lanes.mask.any():
+            elif not lanes.nothing_is_on:
                 where = np.ascontiguousarray(lanes.pointers)
                 result = _native.load(where, lanes.full_mask, result, kind)
         return result if same else self._of_all(result, lanes.places)
@@ -190,7 +195,7 @@ class BatchedMemory:
         """Written at once, unless the mode says otherwise."""
         size = values.dtype.itemsize
         lanes = self._lanes("store", pointers, mask, size)
-        if self.mode == "suppress":
+        if self.mode == "suppress" or lanes.nothing_is_on:
             return
         if self.mode == "poison":
             values = poisoned(values, kind)

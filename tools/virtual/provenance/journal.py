@@ -94,6 +94,8 @@ class Journal:
         if not self.complete:
             return
         on = np.broadcast_to(mask, pointers.shape)
+        if not on.any():
+            return
         before = _held(pointers, on, values[0].dtype.itemsize)
         self._changes.append((np.array(pointers), np.array(on), before))
         self._bytes += pointers.nbytes + on.size + before.nbytes

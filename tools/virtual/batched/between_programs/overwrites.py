@@ -38,6 +38,17 @@ def require_copies_in_order(accesses: list[Access], pairs: Pairs, threads: Threa
             raise NotBatchable("a program meets what a copy of its own may be writing")
 
 
+def require_stored_in_time(accesses: list[Access], pairs: Pairs) -> None:
+    """Raises `NotBatchable` where a load meets what the same program stored before, of a kernel that makes loads ahead.
+
+    Which loads of which loops those are, the one-by-one interpreter looks at.
+    """
+    for first, then in pairs:
+        earlier, later = accesses[first], accesses[then]
+        if earlier.kind != "load" and later.kind == "load" and meet(earlier, later):
+            raise NotBatchable("a load that is fetched ahead may come before a store of its loop")
+
+
 def _copied_besides(earlier: Access, later: Access, threads: Threads) -> bool:
     if earlier.in_bulk:
         return threads.barriers.under_way(earlier.line, (later.kind, later.line))
