@@ -202,6 +202,8 @@ add_module apply ceil_mode count_include_pad output_size get_parameter get_buffe
 bias_hh_l0 requires_grad_ min_val max_val alpha beta threshold lambd divisor_override return_indices upscale_factor scale_factor mode
 align_corners ignore_index label_smoothing margin delta log_target bidirectional proj_size dropout flatten_parameters num_parameters
 embed_dim kdim vdim lower upper value end_dim unflattened_size self_attn linear1 linear2 norm1 norm2 dropout1 dropout2 activation
+blank dim downscale_factor full in1_features in2_features include_last_offset k keepdim log_input max_norm nonlinearity norm norm_first
+norm_type num_channels num_classes output_ratio recompute_scale_factor scale_grad_by_freq sparse swap
 """
 _OF_FUNCTIONS = """
 apply mark_dirty mark_non_differentiable needs_input_grad save_for_backward saved_tensors set_materialize_grads

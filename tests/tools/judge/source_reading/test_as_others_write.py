@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES
 from kernelagent.tools.judge.source_reading.reading import read
 from tests.tools.judge.source_reading.test_source_reading import codes, module
 
@@ -87,3 +89,15 @@ class Op(torch.autograd.Function):
 )
 def test_a_gradient_that_is_not_asked_for_may_be_none_by_name(otherwise, told):
     assert codes(module("x = Op.apply(x, x)", top=ASKED.replace("OTHERWISE", otherwise))) == told
+
+
+def test_what_torch_calls_constants_of_its_modules_is_nothing_to_remark() -> None:
+    kinds = [kind for kind in vars(torch.nn).values() if isinstance(kind, type)]
+    constants = {
+        name
+        for kind in kinds
+        if issubclass(kind, torch.nn.Module)
+        for name in getattr(kind, "__constants__", ())
+    }
+    assert {"num_channels", "in1_features"} <= constants
+    assert constants <= ATTRIBUTES
