@@ -132,9 +132,9 @@ class Examination:
             with self.stages.step("kernel parts"), suppress(Rejected), self.start() as process:
                 make_ready(context, process)
                 why = ""
-                seconds = _PARTS_S[self.purpose]
-                KernelPartsNotShown(process, findings, seconds).of(findings.kept_calls)
-        if why:
+                seconds, in_a_turn = _PARTS_S[self.purpose], self.purpose == "turn"
+                KernelPartsNotShown(process, findings, seconds, in_a_turn).of(findings.kept_calls)
+        if why and self.purpose != "turn":
             findings.disclose(
                 NOT_ASKED, f"which parts of the kernels the judged calls need was not asked: {why}"
             )

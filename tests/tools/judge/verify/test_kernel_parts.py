@@ -68,9 +68,12 @@ def calls(count: int) -> Any:
     ]
 
 
-def told(asked: Asked, count: int, seconds: float = 60.0) -> dict[str, str]:
+def told(
+    asked: Asked, count: int, seconds: float = 60.0, *, is_sample: bool = False
+) -> dict[str, str]:
     findings = Findings()
-    KernelPartsNotShown(asked, findings, seconds).of(calls(count))  # type: ignore[arg-type]
+    parts = KernelPartsNotShown(asked, findings, seconds, is_sample)  # type: ignore[arg-type]
+    parts.of(calls(count))
     return {code: each.message for code, each in findings.disclosures.items()}
 
 
@@ -122,7 +125,10 @@ def test_a_process_that_has_ended_shows_nothing_and_that_is_told() -> None:
 
 
 def test_few_calls_for_lack_of_time_tell_nothing_but_that() -> None:
-    assert list(told(Asked(answered, (NEVER,)), 10, seconds=0.0)) == ["kernel_parts_not_asked"]
+    asked = Asked(answered, (NEVER,))
+    assert list(told(asked, 10, seconds=0.0)) == ["kernel_parts_not_asked"]
+    # The winner of a turn is asked again.
+    assert told(asked, 10, seconds=0.0, is_sample=True) == {}
 
 
 def test_what_cannot_be_asked_refuses_nobody() -> None:

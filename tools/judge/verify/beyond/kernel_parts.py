@@ -60,6 +60,8 @@ class KernelPartsNotShown:
     process: CandidateProcess
     findings: Findings
     seconds: float
+    is_sample: bool = False
+    """As in a turn, whose winner is asked again: that some parts were not asked for is no news."""
     _left: dict[Omission, int] = field(default_factory=dict)
     """Those that no call has shown so far, and in how many calls they were left out."""
     _shown: set[Omission] = field(default_factory=set)
@@ -88,7 +90,7 @@ class KernelPartsNotShown:
                 "kernel_parts_not_shown", _sentence(list(told), min(told.values()))
             )
         nothing_known = not self._left and not self._shown
-        if not complete and (nothing_known or len(told) < len(self._left)):
+        if not complete and not self.is_sample and (nothing_known or len(told) < len(self._left)):
             self.findings.disclose(
                 NOT_ASKED,
                 f"which parts of the kernels the judged calls need was not asked of all parts: a few seconds "
