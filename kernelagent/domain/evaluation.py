@@ -174,6 +174,8 @@ class KernelFacts:
     """Whether the rows of any tensor of several rows among its arguments begin at multiples of 16 bytes; None: not known."""
     product_types: tuple[str, ...] = ()
     """Operand types of its products as counted, for example `fp32`, `bf16` or `tf32x3`."""
+    num_ctas: int | None = None
+    """Blocks of a program, each on a multiprocessor of its own."""
     spill_lines: tuple[int, ...] = ()
     """Lines of the candidate's source that most spills belong to, those with most first."""
 

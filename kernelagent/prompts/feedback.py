@@ -203,7 +203,7 @@ def _programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
     programs = programs_of(kernel)
     if programs is None:
         return None
-    words = f"{programs} program{'s' if programs != 1 else ''}"
+    words = f"{programs} program{'s' if programs != 1 else ''}{of_blocks(kernel)}"
     if kernel.waves is not None:
         words += f" in {kernel.waves:g} waves"
     last = tail(kernel, multiprocessors)
@@ -212,6 +212,12 @@ def _programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
         if last is None
         else f"{words}, the last on {last} of {multiprocessors} multiprocessors"
     )
+
+
+def of_blocks(kernel: KernelFacts) -> str:
+    """What a program of a cluster is made of; empty where it is one block."""
+    blocks = kernel.num_ctas or 1
+    return f" of {blocks} blocks each" if blocks > 1 else ""
 
 
 def spilled(kernel: KernelFacts) -> str:

@@ -100,18 +100,28 @@ def programs_of(kernel: KernelFacts) -> int | None:
     return None if kernel.grid is None else kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
 
 
-def tail(kernel: KernelFacts, multiprocessors: int | None) -> int | None:
-    """How many multiprocessors its last programs keep busy, where the others have nothing left to do.
+def blocks_of(kernel: KernelFacts) -> int | None:
+    """How many blocks these are, of which each takes a multiprocessor: a program of a cluster has several."""
+    programs = programs_of(kernel)
+    return None if programs is None else programs * (kernel.num_ctas or 1)
 
-    Programs go to the multiprocessors in rounds of one each. None where the last round is a whole one, the only
+
+def _units(kernel: KernelFacts) -> str:
+    return "blocks" if (kernel.num_ctas or 1) > 1 else "programs"
+
+
+def tail(kernel: KernelFacts, multiprocessors: int | None) -> int | None:
+    """How many multiprocessors its last blocks keep busy, where the others have nothing left to do.
+
+    Blocks go to the multiprocessors in rounds of one each. None where the last round is a whole one, the only
     one, or less than a twentieth of the time.
     """
-    programs = programs_of(kernel)
-    if not programs or not multiprocessors or programs <= multiprocessors:
+    blocks = blocks_of(kernel)
+    if not blocks or not multiprocessors or blocks <= multiprocessors:
         return None
-    last = programs % multiprocessors
-    rounds = -(-programs // multiprocessors)
-    return last if last and programs / (rounds * multiprocessors) < 1 - _TELLING else None
+    last = blocks % multiprocessors
+    rounds = -(-blocks // multiprocessors)
+    return last if last and blocks / (rounds * multiprocessors) < 1 - _TELLING else None
 
 
 def few_programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
@@ -120,30 +130,30 @@ def few_programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None
 
 
 def _idle(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
-    programs = programs_of(kernel)
-    if programs is None or not multiprocessors or programs >= multiprocessors:
+    blocks = blocks_of(kernel)
+    if blocks is None or not multiprocessors or blocks >= multiprocessors:
         return None
-    few = 1 - programs / multiprocessors < _WASTED
+    few = 1 - blocks / multiprocessors < _WASTED
     if few or kernel.bound == "launch" or (kernel.share_of_device_time or 0.0) < _HEAVY:
         # More programs make no launch cheaper.
         return None
     return (
-        f"{programs} programs on {multiprocessors} multiprocessors leave "
-        f"{multiprocessors - programs} idle; split the work into more programs"
+        f"{blocks} {_units(kernel)} on {multiprocessors} multiprocessors leave "
+        f"{multiprocessors - blocks} idle; split the work into more programs"
     )
 
 
 def _uneven(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
     """A tail that costs: where arithmetic binds, the time is that of the multiprocessor with the most programs."""
-    programs, last = programs_of(kernel), tail(kernel, multiprocessors)
-    if programs is None or not multiprocessors or last is None or kernel.bound not in _ARITHMETIC:
+    blocks, last = blocks_of(kernel), tail(kernel, multiprocessors)
+    if blocks is None or not multiprocessors or last is None or kernel.bound not in _ARITHMETIC:
         return None
-    rounds = -(-programs // multiprocessors)
-    idle = 1 - programs / (rounds * multiprocessors)
+    rounds = -(-blocks // multiprocessors)
+    idle = 1 - blocks / (rounds * multiprocessors)
     if idle < _WASTED or (kernel.share_of_device_time or 0.0) < _HEAVY:
         return None
     return (
-        f"{last} of {multiprocessors} multiprocessors get {rounds} of the {programs} programs and the others "
+        f"{last} of {multiprocessors} multiprocessors get {rounds} of the {blocks} {_units(kernel)} and the others "
         f"{rounds - 1}, so {idle:.0%} of their time is idle; blocks of another size, or programs that share the work "
         f"evenly, would leave less"
     )

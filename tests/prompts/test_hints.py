@@ -125,6 +125,15 @@ def test_programs_of_which_few_remain_for_the_last_round_are_named_where_arithme
     assert "spill" in hints_for(one(replace(uneven, spills=9)))[0]
 
 
+def test_blocks_of_clusters_keep_multiprocessors_busy_as_programs_do() -> None:
+    few = replace(NORM, grid=(16, 1, 1), bound="dot", share_of_device_time=0.9)
+    assert "16 programs on 132 multiprocessors" in hints_for(one(few))[0]
+    half = hints_for(one(replace(few, num_ctas=4)))[0]
+    assert "64 blocks on 132 multiprocessors leave 68 idle" in half
+    assert not any("idle" in hint for hint in hints_for(one(replace(few, num_ctas=16))))
+    assert "16 programs of 4 blocks each" in feedback_for(one(replace(few, num_ctas=4)))
+
+
 def test_spills_are_named_with_what_they_cost() -> None:
     (hint,) = hints_for(one(replace(NORM, spills=9, registers=255, spills_us=7.0)))
     assert "9 spill instructions at 255 registers a thread cost 7 µs by the estimate" in hint
@@ -190,6 +199,7 @@ ANY_KERNEL = st.builds(
     shared_bytes=st.none() | st.integers(0, 232448),
     estimate_us=st.none() | st.floats(0.01, 1e6),
     spills_us=st.none() | st.floats(0, 1e6),
+    num_ctas=st.none() | st.sampled_from([1, 2, 16]),
     spill_lines=st.lists(st.integers(1, 999), max_size=3).map(tuple),
     stages_us=st.none() | st.floats(0, 1e6),
     tensor_core=st.none() | st.just("mma.sync"),

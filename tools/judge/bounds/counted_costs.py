@@ -136,6 +136,7 @@ def _kernel(
     traffics = [costs[at][0] for at in places]
     x, y, z = row["grid"]
     threads = 32 * row["options"]["num_warps"]
+    blocks = x * y * z * machine.num_ctas
     resident = round(machine.occupancy * ceilings.threads_per_sm / threads)
     return KernelFacts(
         name=str(row["kernel"]),
@@ -150,7 +151,7 @@ def _kernel(
         shared_bytes=machine.shared_bytes,
         occupancy=machine.occupancy,
         occupancy_limiter=machine.occupancy_limiter,
-        waves=round(x * y * z / (ceilings.sms * resident), 2) if resident else None,
+        waves=round(blocks / (ceilings.sms * resident), 2) if resident else None,
         tensor_core=machine.tensor_core,
         load_widths={str(width): count for width, count in machine.load_widths.items()},
         loaded_bytes=sum(t.load_sector_bytes - t.l1_bytes for t in traffics),
@@ -166,6 +167,7 @@ def _kernel(
         stages_us=round(sum(too_few_stages_us(t, m, ceilings, n) for t, m, n in launched), 2),
         rows_aligned=rows_aligned(row["tensors"]),
         product_types=tuple(sorted({kind for t in traffics for kind in t.dot_flops})),
+        num_ctas=machine.num_ctas,
         spill_lines=machine.spill_lines,
     )
 

@@ -199,6 +199,7 @@ def with_machine(kernel: KernelFacts, machine: MachineFacts) -> KernelFacts:
         tensor_core=machine.tensor_core,
         load_widths={str(width): count for width, count in machine.load_widths.items()},
         barriers=machine.barriers,
+        num_ctas=machine.num_ctas,
         spill_lines=machine.spill_lines,
     )
 

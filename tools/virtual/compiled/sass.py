@@ -87,6 +87,8 @@ class MachineFacts:
     """All but the padding."""
     load_waits: tuple[LoadWaits, ...] = ()
     """How often each of its loops waits for what it loads, and what stands in none."""
+    num_ctas: int = 1
+    """Blocks of a program, each on a multiprocessor of its own; what stands above is of one of them."""
     spill_lines: tuple[int, ...] = ()
     """Lines of the source that most spills belong to, those with most first."""
 
@@ -96,7 +98,7 @@ def facts_of_cubin(
 ) -> MachineFacts:
     """Facts of the first kernel in `cubin`; disassembled once per process and content.
 
-    `ptx`: what it was assembled from, without which some loads are taken for those of a later line. `metadata` holds `num_warps` and `shared` (bytes, dynamic) as triton reports them. Raises
+    `ptx`: what it was assembled from, without which some loads are taken for those of a later line. `metadata` holds `num_warps`, `shared` (bytes, dynamic) and `num_ctas` (1 without it) as triton reports them. Raises
     `UsageError` for a target without constants, `EnvironmentFault` when a disassembler is missing.
     """
     ceilings = ceilings_for(target)
@@ -125,6 +127,7 @@ def facts_of_cubin(
         loops=code.loops,
         instructions=sum(code.mnemonics.values()) - code.count({"NOP"}),
         load_waits=code.waits,
+        num_ctas=int(metadata.get("num_ctas", 1)),
         spill_lines=code.spill_lines,
     )
 

@@ -61,8 +61,11 @@ def estimate_launch(
 
     `stages`: its `num_stages`; None where nothing is known of how loads and products overlap.
     """
-    active = min(ceilings.sms, max(1, traffic.programs))
-    balance = _balance(traffic.programs, ceilings.sms)
+    blocks = _blocks(traffic, machine)
+    active = min(ceilings.sms, max(1, blocks))
+    balance = _balance(blocks, ceilings.sms)
+    # What the heaviest program moves, its multiprocessors move alone.
+    most_bytes = traffic.most_bytes / _blocks_each(machine)
     l2_bytes = (
         traffic.load_sector_bytes
         + traffic.store_sector_bytes
@@ -74,7 +77,6 @@ def estimate_launch(
         active * ceilings.sm_dram_bytes_per_s,
     )
     l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
-    # What the heaviest program moves, its multiprocessor moves alone.
     moved = traffic.load_sector_bytes + traffic.store_sector_bytes - traffic.l1_bytes
     from_dram = min(1.0, traffic.dram_bytes / max(1, moved))
     stalled = _stalled_by_spills(machine) / _issuing(traffic, machine, ceilings)
@@ -83,9 +85,9 @@ def estimate_launch(
         {
             "dram": max(
                 traffic.dram_bytes / dram_per_s,
-                traffic.most_bytes * from_dram / ceilings.sm_dram_bytes_per_s,
+                most_bytes * from_dram / ceilings.sm_dram_bytes_per_s,
             ),
-            "l2": max(l2_bytes / l2_per_s, traffic.most_bytes / ceilings.sm_l2_bytes_per_s),
+            "l2": max(l2_bytes / l2_per_s, most_bytes / ceilings.sm_l2_bytes_per_s),
             "dot": stalled * _dot_seconds(traffic, machine, ceilings) / balance,
             "fp": stalled
             * (
@@ -172,7 +174,7 @@ def spilled_bytes(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
     """
     if machine is None or machine.spills == 0:
         return 0.0
-    lanes = traffic.programs * machine.num_warps * _WARP
+    lanes = _blocks(traffic, machine) * machine.num_warps * _WARP
     turns = _turns(traffic, machine)
     executed = machine.spills - machine.looped_spills + machine.looped_spills * turns
     return executed * lanes * _SPILLED_BYTES
@@ -192,9 +194,18 @@ def longest(
     return LaunchEstimate(us=ceilings.launch_us + max(beside), bound=bound, parts_us=parts)
 
 
-def _balance(programs: int, sms: int) -> float:
-    """Share of the multiprocessors that are busy on average until the last program ends."""
-    return max(1, programs) / (sms * -(-max(1, programs) // sms))
+def _blocks_each(machine: MachineFacts | None) -> int:
+    """How many multiprocessors a program takes at once: those of its cluster."""
+    return 1 if machine is None else machine.num_ctas
+
+
+def _blocks(traffic: TrafficFacts, machine: MachineFacts | None) -> int:
+    return traffic.programs * _blocks_each(machine)
+
+
+def _balance(blocks: int, sms: int) -> float:
+    """Share of the multiprocessors that are busy on average until the last block ends."""
+    return max(1, blocks) / (sms * -(-max(1, blocks) // sms))
 
 
 def _waves(
@@ -209,7 +220,7 @@ def _waves(
     `stages` turns ahead, and so are bulk copies, whatever they are for; one kind does not hide the other.
     """
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
-    rounds = -(-traffic.programs // (ceilings.sms * resident))
+    rounds = -(-_blocks(traffic, machine) // (ceilings.sms * resident))
     turns = heaviest = 1.0
     if machine is not None:
         pipelined = max(1, stages or 1)
@@ -244,7 +255,7 @@ def _one_after_another(
     """Seconds of what each program does step by step: rounds of its loops, exchanges between its threads, and the
     longest chain of operations that each need the one before."""
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
-    rounds = -(-traffic.programs // (ceilings.sms * resident))
+    rounds = -(-_blocks(traffic, machine) // (ceilings.sms * resident))
     per_round = DEPENDENT_CLOCKS if machine is None or machine.loops else 0
     clocks = (
         EXCHANGE_CLOCKS * traffic.exchanges
@@ -278,9 +289,9 @@ def _hottest(traffic: TrafficFacts, machine: MachineFacts | None) -> int:
 
 
 def _work_of_one(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
-    """Clocks that the arithmetic of the heaviest program takes, with a multiprocessor to itself."""
+    """Clocks that the arithmetic of the heaviest program takes, with its multiprocessors to itself."""
     warps = _SCHEDULERS if machine is None else machine.num_warps
-    return traffic.most_work / (_WARP * min(_SCHEDULERS, warps))
+    return traffic.most_work / (_WARP * min(_SCHEDULERS, warps) * _blocks_each(machine))
 
 
 def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:
@@ -288,7 +299,7 @@ def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:
 
     It follows from the bytes that were requested and those that all of them together load once.
     """
-    lanes = traffic.programs * machine.num_warps * _WARP
+    lanes = _blocks(traffic, machine) * machine.num_warps * _WARP
     width = sum(int(bits) // 8 * count for bits, count in machine.load_widths.items())
     copied = traffic.copied_bytes if machine.bulk_copies else 0
     return max(1.0, (traffic.requested_load_bytes - copied) / (width * lanes)) if width else 1.0
@@ -300,7 +311,7 @@ def _issuing(
     """Share of a multiprocessor's schedulers that have a warp at all."""
     if machine is None:
         return 1.0
-    beside = min(max(1, machine.resident_programs), -(-traffic.programs // ceilings.sms))
+    beside = min(max(1, machine.resident_programs), -(-_blocks(traffic, machine) // ceilings.sms))
     return min(1.0, beside * machine.num_warps / _SCHEDULERS)
 
 

@@ -63,7 +63,8 @@ def _clocks(
     result: dict[str, float] = {}
     for group, way in sorted(ways.items(), key=lambda item: -item[1].together):
         size = sizes[group]
-        waits = 8 * size * way.waits / way.bits / (machine.num_warps * _THREADS)
+        threads = machine.num_ctas * machine.num_warps * _THREADS
+        waits = 8 * size * way.waits / way.bits / threads
         on = lanes_on[group]
         if not on:
             continue

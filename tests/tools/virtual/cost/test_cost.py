@@ -230,6 +230,18 @@ def test_a_forward_that_memory_binds_names_the_cache_or_the_unit_of_its_longest_
     assert products.resource == products.bound == "dot"
 
 
+def test_the_blocks_of_a_cluster_share_the_work_of_their_program():
+    # Of 16 programs of one block most multiprocessors have none.
+    launch = replace(IDLE, programs=16, dot_flops={"bf16": 10**12}, most_bytes=10**8)
+    alone = estimate_launch(launch, GOOD, H200)
+    shared = estimate_launch(launch, replace(GOOD, num_ctas=16), H200)
+    busy = 16 * 16 / (2 * H200.sms)
+    assert shared.parts_us["dot"] == pytest.approx(
+        alone.parts_us["dot"] * (16 / H200.sms) / busy, rel=1e-3
+    )
+    assert shared.parts_us["l2"] == pytest.approx(alone.parts_us["l2"] / 16, rel=1e-3)
+
+
 def test_no_launch_takes_no_time():
     assert total([]) == ForwardEstimate(0.0, "launch", ())
 
