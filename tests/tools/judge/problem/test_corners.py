@@ -98,12 +98,30 @@ def test_what_float32_holds_stays_where_exact_steps_are_kept():
 def test_numbers_at_which_roundings_and_conversions_change_are_asked_for_exactly(tmp_path):
     (one,) = rounds_of(tmp_path, "torch.round(x) - torch.floor(y)", steps=False)
     asked = torch.cat([trial.arguments[0][0].reshape(-1) for trial in one.trials]).abs()
-    assert len(one.trials) == 4
+    assert len(one.trials) == 5
     assert bool((asked == 0.5).any())
     assert bool((asked == torch.nextafter(torch.tensor(0.5), torch.tensor(0.0))).any())
     assert bool((asked.frexp().mantissa == 0.5).any())
     bits = asked.view(torch.int32) & 0xFFFF
     assert bool((bits == 0x8000).any()), "nothing is midway between two numbers of bfloat16"
+
+
+@pytest.mark.parametrize("down", [2, 4, 8])
+def test_a_half_behind_a_scale_is_asked_for_and_a_power_of_two_divides_exactly(tmp_path, down):
+    (one,) = rounds_of(tmp_path, f"torch.round(x * {down}) / {down}", steps=False)
+    ties = 0
+    for trial in one.trials:
+        (x, _), _ = trial.arguments
+        places = x.double() * down
+        upward = torch.floor(places + 0.5) / down
+        tied = upward != trial.compared.oracle64
+        ties += int(tied.sum())
+        if bool(tied.any()):
+            answered = compare(
+                upward.float(), trial.compared, input_set="default", probe="literals"
+            )
+            assert answered.reason is not None
+    assert ties > 0
 
 
 def test_of_whole_numbers_no_near_tie_is_forgiven_where_all_is_exact(tmp_path):

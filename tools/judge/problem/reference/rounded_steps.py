@@ -159,7 +159,8 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
             self._lower(name, args)
         result = func(*args, **kwargs)
-        self._in_exact_step, self._by_part = name in self._exact, name in _BY_PART
+        self._in_exact_step = name in self._exact or (name == "div" and _by_powers_of_two(args))
+        self._by_part = name in _BY_PART
         if func.overloadpacket in _SUMS:
             sizes = func(*tree_map(_size, args), **kwargs)
             for leaf, size in zip(tree_leaves(result), tree_leaves(sizes), strict=True):
@@ -251,6 +252,14 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _signs(self, shape: Sequence[int]) -> torch.Tensor:
         signs = torch.empty(shape, dtype=torch.float64, device=self._generator.device)
         return signs.bernoulli_(0.5, generator=self._generator).mul_(2).sub_(1)
+
+
+def _by_powers_of_two(args: Sequence[Any]) -> bool:
+    """Whether a quotient has its dividend's digits."""
+    divisor = torch.as_tensor(args[1]) if len(args) > 1 else torch.empty(0)
+    if divisor.is_complex() or not divisor.numel():
+        return False
+    return bool((torch.frexp(divisor.double().abs()).mantissa == 0.5).all())
 
 
 def _size(value: Any) -> Any:

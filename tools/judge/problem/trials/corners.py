@@ -52,6 +52,7 @@ _MOSTLY = 0.75
 _POWERS = (-2, 2)
 _OF_EACH = 6
 _OCTAVES = (-6, 9)
+_SCALES = (1, 2, 3)
 _BITS_OF_16 = (8, 11)
 """Bits of a bfloat16's and a float16's number, and one more, at which it is midway."""
 Tensors = Mapping[str, torch.Tensor]
@@ -150,7 +151,8 @@ def _decides(moved: Any, right: Any) -> bool:
 
 
 def beside_bounds(generator: torch.Generator) -> tuple[Numbers, ...]:
-    """Halves, powers of two, what lies midway between two numbers of 16 bits; each with the float32 numbers below them.
+    """Halves, these by small powers of two, powers of two, what lies midway between two numbers of 16 bits; each with the
+    float32 numbers below them.
 
     There a rounding, an exponent or a conversion takes its next value.
     """
@@ -161,6 +163,8 @@ def beside_bounds(generator: torch.Generator) -> tuple[Numbers, ...]:
 
     # What lies below a half is, with a half added, rounded to one.
     halves = [*3 * (0.5,), *(at + 0.5 for at in drawn(0, _WHOLE))]
+    # As a scale of a quarter, or places in a picture, make halves of them.
+    parts = [(at + 0.5) * 2.0**-down for down in _SCALES for at in drawn(0, _WHOLE)]
     octaves = [2.0**at for at in drawn(*_OCTAVES)]
     midway = [
         (1 + (2 * at + 1) * 2.0**-bits) * octave
@@ -169,7 +173,7 @@ def beside_bounds(generator: torch.Generator) -> tuple[Numbers, ...]:
     ]
     return tuple(
         Numbers((*numbers, *map(_below_in_float32, numbers)), _MOSTLY)
-        for numbers in (halves, octaves, midway)
+        for numbers in (halves, parts, octaves, midway)
     )
 
 
