@@ -236,7 +236,8 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if further is not None:
             size = size + further.nan_to_num(0.0, 0.0, 0.0).unsqueeze(-1)
         error = self._unit * size * self._signs(parts.shape).to(tensor.device)
-        parts.add_(torch.where((parts != 0) & error.isfinite(), error, 0.0))
+        # A sum with nothing would turn -0 into 0, and take an answer across a branch cut.
+        parts.copy_(torch.where((parts != 0) & error.isfinite(), parts + error, parts))
 
     def _move_inexact(self, tensor: torch.Tensor, further: torch.Tensor | None) -> None:
         """The same, but for elements that float32 holds."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import torch
@@ -40,6 +41,8 @@ _WIDEST = 4
 """Rows of `rowaffine` differ in scale by powers of two up to this one."""
 _SPIKE = 30.0
 _LEAST_BLOCK = 16
+_ON_AN_AXIS = 0.1
+"""Of complex elements, on each axis from each of its sides."""
 _OVERFLOWING = 200.0
 """Its exponential is infinite in float32, so a softmax with the maximum of the wrong part overflows."""
 _ONE_TRUTH: dict[Freedom, tuple[bool, ...]] = {
@@ -322,7 +325,8 @@ def _large_logits(values: torch.Tensor, scale: float, generator: torch.Generator
 def _edges(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
     """Exact zeros of both signs, ties, whole rows of zero or of one value, and denormals."""
     if values.is_complex():
-        return without_tiny(in_each_part(lambda part: _edges(part, scale, generator), values))
+        made = in_each_part(lambda part: _edges(part, scale, generator), values)
+        return without_tiny(_on_axes(made, generator))
     rows = values.reshape(-1, values.shape[-1]) if values.dim() else values.reshape(1, 1)
     drawn = scale * standard_normal(rows, generator)
     tied = (2 * drawn / (scale or 1.0)).round() / 2 * scale
@@ -338,6 +342,17 @@ def _edges(values: torch.Tensor, scale: float, generator: torch.Generator) -> to
         # A power of two: its sums are exact in every order, so a correct kernel gets the same result in any order.
         made[order[1]] = 2.0 ** round(math.log2(scale or 1.0))
     return made.reshape(values.shape)
+
+
+def _on_axes(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Some elements on either axis, from both of its sides: roots and logarithms have a branch cut there."""
+    parts = torch.view_as_real(values).clone()
+    drawn = torch.rand(parts.shape[:-1], generator=generator, device=generator.device)
+    for part, (low, zero) in product((0, 1), ((0.0, 0.0), (0.5, -0.0))):
+        begin = low + _ON_AN_AXIS * part
+        on = ((drawn >= begin) & (drawn < begin + _ON_AN_AXIS)).to(parts.device)
+        parts[..., part] = torch.where(on, zero, parts[..., part])
+    return torch.view_as_complex(parts)
 
 
 _CHANGES: dict[str, Change] = {
