@@ -5,6 +5,7 @@ Times are estimates and said to be so; a fact that is not known has no line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kernelagent.domain.evaluation import DeviceFacts
@@ -19,6 +20,7 @@ _SMALL_SHARE = 0.01
 _PRODUCTS_OF_FP32 = frozenset({"fp32", "tf32"})
 _BOUNDS = {"dram": "memory", "dot": "tensor cores", "fp": "fp32 units", "launch": "launches"}
 _LEAST_ULPS = 0.5
+_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
 def device_lines(device: DeviceFacts) -> list[str]:
@@ -168,9 +170,10 @@ def executed_lines(facts: ProblemFacts) -> list[str]:
             continue
         smaller = _smaller(item.tensors, item.executed)
         lines.append(f"input set `{item.name}`: {', '.join(smaller)}")
-    if lines and facts.executed_arguments:
-        pairs = ", ".join(f"{before} as {after}" for before, after in facts.executed_arguments)
-        lines.append(f"there the constructor gets {pairs}")
+    given = set(_WHOLE_NUMBER.findall(facts.init_arguments))
+    pairs = [f"{was} as {now}" for was, now in facts.executed_arguments if str(was) in given]
+    if lines and pairs:
+        lines.append(f"there the constructor gets {', '.join(pairs)}")
     return lines
 
 

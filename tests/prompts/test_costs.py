@@ -69,6 +69,18 @@ def test_convolutions_may_be_rounded_where_torch_says_so_and_other_products_not(
     assert "are refused" not in alone
 
 
+def test_only_sizes_that_the_constructor_has_are_said_to_be_others_there() -> None:
+    (given,) = FACTS.input_sets
+    facts = replace(
+        KNOWN,
+        init_arguments="(1024, eps=1e-06, rate=512.5)",
+        executed_arguments=((1024, 64), (512, 32), (6, 2)),
+        input_sets=(replace(given, executed=given.tensors),),
+    )
+    assert "there the constructor gets 1024 as 64\n" in task(facts)
+    assert "the constructor gets" not in task(replace(facts, init_arguments="()"))
+
+
 def test_peak_rates_strides_and_executed_sizes_are_told() -> None:
     device = replace(
         DEVICE,
