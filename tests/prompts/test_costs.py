@@ -96,6 +96,8 @@ def test_peak_rates_strides_and_executed_sizes_are_told() -> None:
     assert "each launch costs the host about 12 us" in text
     assert "- not contiguous: x: strides [1, 4]" in text
     assert "input set `default`: x[2, 8]" in text
+    assert "- in evaluation mode (`.eval()`), without gradients" in text
+    assert "evaluation mode" not in task(replace(facts, mode="train"))
     assert (
         "(those that are executed included, each with a smaller leading dimension as well), raise"
         in text
