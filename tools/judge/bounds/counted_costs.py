@@ -20,6 +20,7 @@ from kernelagent.tools.virtual.compiled.sass import MachineFacts
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost.cost import (
     LaunchEstimate,
+    dram_bytes,
     estimate_launch,
     spills_us,
     too_few_stages_us,
@@ -157,7 +158,7 @@ def _kernel(
         loaded_bytes=sum(t.load_sector_bytes - t.l1_bytes for t in traffics),
         stored_bytes=sum(t.requested_store_bytes for t in traffics),
         fewest_loaded_bytes=sum(t.distinct_load_bytes for t in traffics),
-        dram_bytes=sum(t.dram_bytes for t in traffics),
+        dram_bytes=sum(dram_bytes(t, m, ceilings) for t, m, _ in launched),
         flops=sum(t.flops for t in traffics) or None,
         argument_reads=traffics[places.index(heaviest)].argument_reads,
         estimate_us=round(spent, 2),

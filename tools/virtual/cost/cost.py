@@ -12,6 +12,7 @@ from typing import Literal
 from kernelagent.tools.virtual.compiled.sass import MachineFacts
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost.dataflow import DEPENDENT_CLOCKS, EXCHANGE_CLOCKS
+from kernelagent.tools.virtual.cost.own_reuse import lost_between
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 from kernelagent.tools.virtual.cost.waiting import waiting_clocks
 
@@ -78,13 +79,14 @@ def estimate_launch(
     )
     l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
     moved = traffic.load_sector_bytes + traffic.store_sector_bytes - traffic.l1_bytes
-    from_dram = min(1.0, traffic.dram_bytes / max(1, moved))
+    from_memory = dram_bytes(traffic, machine, ceilings)
+    from_dram = min(1.0, from_memory / max(1, moved))
     stalled = _stalled_by_spills(machine) / _issuing(traffic, machine, ceilings)
     in_turn = _one_after_another(traffic, machine, ceilings)
     estimate = longest(
         {
             "dram": max(
-                traffic.dram_bytes / dram_per_s,
+                from_memory / dram_per_s,
                 most_bytes * from_dram / ceilings.sm_dram_bytes_per_s,
             ),
             "l2": max(l2_bytes / l2_per_s, most_bytes / ceilings.sm_l2_bytes_per_s),
@@ -192,6 +194,16 @@ def longest(
     if parts["launch"] > ceilings.launch_us:
         beside.append(parts["launch"])
     return LaunchEstimate(us=ceilings.launch_us + max(beside), bound=bound, parts_us=parts)
+
+
+def dram_bytes(
+    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+) -> int:
+    """What crosses to and from memory, with as many programs at once as the device holds."""
+    resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
+    at_once = max(1, ceilings.sms * resident // _blocks_each(machine))
+    lost = lost_between(traffic.own_again, min(at_once, traffic.programs), ceilings.l2_bytes)
+    return traffic.dram_bytes + lost
 
 
 def _blocks_each(machine: MachineFacts | None) -> int:

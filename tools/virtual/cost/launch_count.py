@@ -19,6 +19,7 @@ from kernelagent.tools.virtual.cost.loads_by_line import (
     is_followed,
     shares_of,
 )
+from kernelagent.tools.virtual.cost.own_reuse import OwnReuse
 from kernelagent.tools.virtual.cost.residency import (
     L2Cache,
     Masks,
@@ -100,6 +101,7 @@ class LaunchCount:
         self._cache = L2Cache(cache.space, cache.capacity_bytes) if sampled else cache
         self._seen = {False: SectorSet(cache.space), True: SectorSet(cache.space)}
         self._of_one = SectorsOfOne()
+        self._reuse = OwnReuse()
         self._follows = False
         self._requested = {False: 0, True: 0}
         self._sectors = {False: 0, True: 0}
@@ -113,6 +115,7 @@ class LaunchCount:
         self.programs += 1
         self._own_sectors = 0
         self._follows = is_followed(self.programs)
+        self._reuse.program_ends()
         if self._follows:
             self._of_one.begins()
 
@@ -139,6 +142,9 @@ class LaunchCount:
         if self._large[place]:
             self._own_sectors += sectors.size
             self._most_sectors = max(self._most_sectors, self._own_sectors)
+        if self._follows:
+            alike = np.full(pieces.size, place)
+            self._reuse.add(pieces, masks, np.full(pieces.size, write), alike)
         if not write:
             tensor.loaded += sectors.size
             if self._follows:
@@ -163,11 +169,17 @@ class LaunchCount:
         if not touches.piece.size:
             return
         self._note_most(touches)
+        of_tensor = np.searchsorted(self._starts, touches.address, side="right") - 1
+        of_tensor = np.maximum(of_tensor, 0)
+        self._reuse.program_ends()
         for place in followed_after(self.programs, int(touches.program[-1])):
             begin, end = np.searchsorted(touches.program, (place, place + 1))
             loads = ~touches.write[begin:end]
             self._of_one.begins()
-            self._of_one.add(touches.piece[begin:end][loads], touches.mask[begin:end][loads])
+            its_pieces, its_masks = touches.piece[begin:end], touches.mask[begin:end]
+            self._of_one.add(its_pieces[loads], its_masks[loads])
+            self._reuse.add(its_pieces, its_masks, ~loads, of_tensor[begin:end])
+            self._reuse.program_ends()
         slots = self._shared.space.slots_of_any(touches.piece)
         masks, written = touches.mask, touches.write
         moved = self._cache.touch_in_turn(slots, masks, touches.turn, written)
@@ -181,8 +193,7 @@ class LaunchCount:
             again = moved[mine] ^ moved_first
             if self._sampled:
                 moved_first &= ~self._shared.held(its_slots, written=write)
-            near = np.searchsorted(self._starts, touches.address[mine], side="right") - 1
-            tensors = np.maximum(near, 0)
+            tensors = of_tensor[mine]
             self._sectors[write] += count_sectors(its_masks)
             for place in np.unique(tensors).tolist():
                 tensor, its = self._tensors[place], tensors == place
@@ -201,6 +212,7 @@ class LaunchCount:
     def facts(self, sms: int, cached_tensor_bytes: int) -> TrafficFacts:
         """The sums, scaled from the programs that ran to the whole grid."""
         scale = self._scale
+        self._reuse.program_ends()
         dram_load, distinct_load = self._dram_and_distinct(False)
         dram_store, distinct_store = self._dram_and_distinct(True)
         readers = min(sms, self.launch.programs)
@@ -271,6 +283,11 @@ class LaunchCount:
             share_on=shares_of(self.operations, "on"),
             share_met=shares_of(self.operations, "met"),
             split_slots=round(kinds["split"] * scale),
+            own_again=self._reuse.by_distance(
+                [tensor.distinct[False] for tensor in self._tensors],
+                self.programs,
+                self.launch.programs / max(1, self._reuse.programs),
+            ),
         )
 
     def _argument_reads(self) -> dict[str, float]:

@@ -104,6 +104,9 @@ class TrafficFacts:
     split_slots: int = 0
     """Lanes' instructions that split fp32 factors for tensor cores and mend the sums, see `splitting`."""
 
+    own_again: dict[str, int] = field(default_factory=dict)
+    """Bytes that programs load again of what each has to itself, by the bits of how many bytes it moved in between."""
+
     @property
     def flops(self) -> int:
         """Every floating point operation: of products, elementwise and of reductions, special ones as one."""
