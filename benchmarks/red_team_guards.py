@@ -2,7 +2,7 @@
 
     python -m benchmarks.red_team_guards [--only NAME...]
 
-The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) and some of the tenth to twelfth are right
+The candidates `guard_*` of the rounds `second`, `third`, `eighth` and `guards` (`benchmarks/rounds/`) and some of the tenth to twelfth and of the seventeenth are right
 where they are judged and rely on the emitted module not to see a later change, or on being asked what no forward shows. Each is imported (`kernelagent
 import`, on `virtual`) and emitted; then its change is made, as its attacker described it, and the module is
 called once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
@@ -12,6 +12,7 @@ Writes `results/red_team_guards.md`; with `--only`, these rows of it alone.
 from __future__ import annotations
 
 import argparse
+import copy
 import importlib.util
 import json
 import os
@@ -28,13 +29,22 @@ from typing import Any
 import torch
 
 from kernelagent.domain.configuration.config import RunConfig
-from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.problem import Mode, ProblemSpec
 from kernelagent.loop.emitted.imported import judged
 
 _HERE = Path(__file__).parent
 _ROUNDS = tuple(
     _HERE / "rounds" / f"{name}.jsonl"
-    for name in ("third", "second", "guards", "eighth", "tenth", "eleventh", "twelfth")
+    for name in (
+        "seventeenth",
+        "third",
+        "second",
+        "guards",
+        "eighth",
+        "tenth",
+        "eleventh",
+        "twelfth",
+    )
 )
 _TABLE = _HERE / "results" / "red_team_guards.md"
 _SAME = 1e-3
@@ -98,6 +108,8 @@ def tripled(x: torch.Tensor) -> torch.Tensor:
 
 
 CHANGES: Mapping[str, Callable[[Any], Any]] = {
+    "bn_mode": lambda m: m.bn.eval(),
+    "bn_mom": lambda m: setattr(m.bn, "momentum", 0.01),
     "guard_slots": lambda m: setattr(m.cfg, "gain", 3.0),
     "guard_private": lambda m: setattr(m.cfg, "gain", 3.0),
     "guard_numpy": lambda m: m.bounds.__setitem__(1, 0.5),
@@ -195,6 +207,7 @@ ASKED: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 """What a program asks of the module, and of the emitted one on it, besides the verified call."""
 _BEFORE = ("guard_init",)
+_TRAINED = ("bn_mode", "bn_mom")
 """Changed before the emitted module is put on: it was never what was verified."""
 _REORDERED = ("guard_keys", "batch_order")
 """Called with the dicts among the arguments in another order."""
@@ -220,7 +233,8 @@ def main() -> None:
             problem, out = Path(folder) / f"{name}.py", Path(folder) / f"{name}_emitted.py"
             problem.write_text(problems[attack["by"], attack["problem"]], encoding="utf-8")
             spec = ProblemSpec(path=str(problem))
-            result = judged(attack["source"], spec, RunConfig(device="virtual"), out)
+            mode: Mode = "train" if name in _TRAINED else "eval"
+            result = judged(attack["source"], spec, RunConfig(device="virtual", mode=mode), out)
             outcome = f"refused: {result.evaluation.reason and result.evaluation.reason.code}"
             if result.text is not None:
                 out.write_text(result.text, encoding="utf-8")
@@ -269,6 +283,8 @@ def _after(name: str, problem: Path, emitted: Path) -> str:
         except TypeError as error:
             return f"not put on: {' '.join(str(error).split())[:160]}"
         return "**put on, though it is not the verified one**"
+    if name in _TRAINED:
+        return _in_training(name, module.train(), dropin, inputs)
     fast = dropin.optimized(module)
     with torch.no_grad(), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -293,6 +309,27 @@ def _after(name: str, problem: Path, emitted: Path) -> str:
         return f"the original answers ({reason})"
     changed = answer.dtype != before.dtype or not torch.allclose(answer, before, _SAME, _SAME)
     return "**the kernel answers with the old value**" if not changed else "**another answer**"
+
+
+def _in_training(name: str, module: torch.nn.Module, dropin: ModuleType, inputs: Any) -> str:
+    """A forward and what it leaves in the buffers, beside a twin that was never put on."""
+    twin = copy.deepcopy(module)
+    fast = dropin.optimized(module)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fast(*inputs), twin(*inputs)
+        if any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
+            raise RuntimeError(f"{name}: not even the verified call is covered: {told[0].message}")
+        for one in (module, twin):
+            CHANGES[name](one)
+        pairs = [(fast(*inputs), twin(*inputs))]
+    states = fast.state_dict(), twin.state_dict()
+    pairs += [(states[0][key], states[1][key]) for key in states[1]]
+    same = all(torch.allclose(ours, theirs, _SAME, _SAME) for ours, theirs in pairs)
+    if same and any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
+        reason = str(told[-1].message).partition("(")[2].partition(")")[0]
+        return f"the original answers ({reason})"
+    return "it answers as your module" if same else "**another answer**"
 
 
 def _loaded(path: Path) -> ModuleType:
