@@ -177,7 +177,7 @@ class KernelFacts:
     num_ctas: int | None = None
     """Blocks of a program, each on a multiprocessor of its own."""
     spill_lines: tuple[int, ...] = ()
-    """Lines of the candidate's source that most spills belong to, those with most first."""
+    """The fewest lines of the candidate's source that have more than half of the spills; none where these are many."""
 
 
 @dataclass(frozen=True)

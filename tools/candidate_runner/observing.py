@@ -49,7 +49,9 @@ def machine_facts(kernels: Mapping[str, Any], target: str) -> dict[str, Any]:
     result = {}
     row = row_near(target)
     for key, compiled in kernels.items():
-        metadata = {"num_warps": compiled.metadata.num_warps, "shared": compiled.metadata.shared}
+        metadata = {
+            name: getattr(compiled.metadata, name) for name in ("num_warps", "shared", "num_ctas")
+        }
         result[key] = to_data(
             facts_of_cubin(compiled.asm["cubin"], metadata, row.target, compiled.asm["ptx"])
         )

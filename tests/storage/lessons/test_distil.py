@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.storage.lessons.distil import distil, together
-from kernelagent.storage.lessons.facts import fact_of, stated_in
+from kernelagent.storage.lessons.facts import bound_of, fact_of, stated_in
 from kernelagent.storage.run_state import RunState
 from tests.storage.lessons.runs_by_hand import POWER, RACE, accepted, rejected, run_of, turn
 
@@ -24,6 +26,17 @@ def test_a_rule_of_the_language_holds_for_any_pattern_and_a_race_for_this_one():
         ("avoid", "any", "arange's range must be a power of 2"),
         ("avoid", "softmax", "program overwrites N elements of `…` that program stored"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("bound", "known_as"),
+    [("l2", "dram"), ("atomics", "dram"), ("dot", "dot"), ("launch", "launch")],
+)
+def test_lessons_know_caches_and_units_by_the_name_that_older_ones_have(bound, known_as):
+    verdict = accepted(2.0)
+    assert verdict.estimate is not None
+    named = replace(verdict, estimate=replace(verdict.estimate, bound=bound))
+    assert bound_of(named) == known_as
 
 
 def test_a_wrong_output_teaches_no_rule_but_its_repair_does():

@@ -113,7 +113,7 @@ class Findings:
         self.untried[what.replace("_", " ")] = None
         message = (
             f"for lack of time these were not tried, so how they are answered is not known: "
-            f"{', '.join(self.untried)}; to have them tried, raise --judging-seconds or give smaller inputs"
+            f"{', '.join(self.untried)}; a run with a larger --judging-seconds or smaller inputs has time for more"
         )
         self.disclosures["beyond_not_tried"] = Disclosure("beyond_not_tried", message)
 

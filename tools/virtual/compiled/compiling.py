@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ def compile_kernel(
         raise CompileFailure("compile_error", f"`{_name(function)}`: {message[:1500]}") from error
     metadata = {name: getattr(made.metadata, name) for name in _TOLD}
     file = Path(function.fn.__code__.co_filename).name
-    _fits(function, metadata, target, shared_buffers(made.asm["ttgir"], file))
+    _fits(function, metadata, target, lambda: shared_buffers(made.asm["ttgir"], file))
     _fits_a_cluster(function, metadata["num_ctas"])
     _gathers_in_one_block(function, made.asm["ttgir"], metadata)
     operations = memory_operations(made.asm["ttgir"])
@@ -211,11 +211,12 @@ def _fits(
     function: JITFunction[Any],
     metadata: Mapping[str, Any],
     target: GPUTarget,
-    buffers: tuple[SharedBuffer, ...],
+    buffers: Callable[[], tuple[SharedBuffer, ...]],
 ) -> None:
     name, limit = _name(function), SHARED_BYTES[target.arch]
     if metadata["shared"] > limit:
-        largest = largest_of(buffers)
+        # Those of a cluster are spread over its blocks in ways that their types do not say.
+        largest = largest_of(buffers()) if metadata["num_ctas"] == 1 else ""
         held = f"; the largest that it holds there: {largest}" if largest else ""
         raise CompileFailure(
             "out_of_resources",

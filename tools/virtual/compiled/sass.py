@@ -90,7 +90,7 @@ class MachineFacts:
     num_ctas: int = 1
     """Blocks of a program, each on a multiprocessor of its own; what stands above is of one of them."""
     spill_lines: tuple[int, ...] = ()
-    """Lines of the source that most spills belong to, those with most first."""
+    """The fewest lines of the source that have more than half of the spills; none where these are many."""
 
 
 def facts_of_cubin(
@@ -98,7 +98,7 @@ def facts_of_cubin(
 ) -> MachineFacts:
     """Facts of the first kernel in `cubin`; disassembled once per process and content.
 
-    `ptx`: what it was assembled from, without which some loads are taken for those of a later line. `metadata` holds `num_warps`, `shared` (bytes, dynamic) and `num_ctas` (1 without it) as triton reports them. Raises
+    `ptx`: what it was assembled from, without which some loads are taken for those of a later line. `metadata` holds `num_warps`, `shared` (bytes, dynamic) and `num_ctas` as triton reports them. Raises
     `UsageError` for a target without constants, `EnvironmentFault` when a disassembler is missing.
     """
     ceilings = ceilings_for(target)
@@ -127,7 +127,7 @@ def facts_of_cubin(
         loops=code.loops,
         instructions=sum(code.mnemonics.values()) - code.count({"NOP"}),
         load_waits=code.waits,
-        num_ctas=int(metadata.get("num_ctas", 1)),
+        num_ctas=int(metadata["num_ctas"]),
         spill_lines=code.spill_lines,
     )
 
@@ -241,11 +241,23 @@ def _parse(resources: str, listing: str, places: Places) -> _Code:
         stack_bytes=int(usage[2]),
         mnemonics=dict(mnemonics),
         looped_spills=looped,
-        spill_lines=tuple(line for line, _ in spilling.most_common(_SPILL_LINES)),
+        spill_lines=_most_of(spilling, len(spills)),
         loops=counted,
         waits=load_waits(steps, loops, places),
         combined_atomics=atomics_of_leaders(listed, _ATOMICS),
     )
+
+
+def _most_of(spilling: Counter[int], count: int) -> tuple[int, ...]:
+    """The fewest lines that have more than half of all spills; none where more than a few would be needed."""
+    lines: list[int] = []
+    held = 0
+    for line, number in spilling.most_common(_SPILL_LINES):
+        lines.append(line)
+        held += number
+        if 2 * held > count:
+            return tuple(lines)
+    return ()
 
 
 def _operation(mnemonic: str) -> str:

@@ -201,9 +201,17 @@ def dram_bytes(
 ) -> int:
     """What crosses to and from memory, with as many programs at once as the device holds."""
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
+    if traffic.distinct_load_bytes + traffic.distinct_store_bytes <= ceilings.l2_bytes:
+        return traffic.dram_bytes
     at_once = max(1, ceilings.sms * resident // _blocks_each(machine))
-    lost = lost_between(traffic.own_again, min(at_once, traffic.programs), ceilings.l2_bytes)
-    return traffic.dram_bytes + lost
+    lost = lost_between(
+        traffic.own_again,
+        traffic.own_share,
+        min(at_once, traffic.programs),
+        ceilings.l2_bytes,
+    )
+    rest = traffic.load_sector_bytes - traffic.l1_bytes - traffic.dram_load_bytes
+    return traffic.dram_bytes + min(lost, max(0, rest))
 
 
 def _blocks_each(machine: MachineFacts | None) -> int:
@@ -268,11 +276,12 @@ def _one_after_another(
     longest chain of operations that each need the one before."""
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
     rounds = -(-_blocks(traffic, machine) // (ceilings.sms * resident))
+    each = _blocks_each(machine)
     per_round = DEPENDENT_CLOCKS if machine is None or machine.loops else 0
     clocks = (
         EXCHANGE_CLOCKS * traffic.exchanges
         + per_round * traffic.rounds
-        + traffic.shared_clocks
+        + traffic.shared_clocks / each
         + traffic.combining_clocks
     )
     waiting, longest_waiting = waiting_clocks(traffic, machine)
@@ -280,7 +289,7 @@ def _one_after_another(
     heaviest = max(
         EXCHANGE_CLOCKS * traffic.most_exchanges
         + per_round * traffic.most_rounds
-        + traffic.most_shared_clocks
+        + traffic.most_shared_clocks / each
         + traffic.most_combining_clocks,
         traffic.longest_chain_clocks,
         longest_waiting,

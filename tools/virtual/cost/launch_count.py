@@ -101,7 +101,7 @@ class LaunchCount:
         self._cache = L2Cache(cache.space, cache.capacity_bytes) if sampled else cache
         self._seen = {False: SectorSet(cache.space), True: SectorSet(cache.space)}
         self._of_one = SectorsOfOne()
-        self._reuse = OwnReuse()
+        self._reuse = OwnReuse(cache.capacity_bytes)
         self._follows = False
         self._requested = {False: 0, True: 0}
         self._sectors = {False: 0, True: 0}
@@ -115,7 +115,7 @@ class LaunchCount:
         self.programs += 1
         self._own_sectors = 0
         self._follows = is_followed(self.programs)
-        self._reuse.program_ends()
+        self._reuse.program_begins(follows=self._follows)
         if self._follows:
             self._of_one.begins()
 
@@ -142,9 +142,7 @@ class LaunchCount:
         if self._large[place]:
             self._own_sectors += sectors.size
             self._most_sectors = max(self._most_sectors, self._own_sectors)
-        if self._follows:
-            alike = np.full(pieces.size, place)
-            self._reuse.add(pieces, masks, np.full(pieces.size, write), alike)
+        self._reuse.add(pieces, masks, write, place)
         if not write:
             tensor.loaded += sectors.size
             if self._follows:
@@ -171,15 +169,14 @@ class LaunchCount:
         self._note_most(touches)
         of_tensor = np.searchsorted(self._starts, touches.address, side="right") - 1
         of_tensor = np.maximum(of_tensor, 0)
-        self._reuse.program_ends()
         for place in followed_after(self.programs, int(touches.program[-1])):
             begin, end = np.searchsorted(touches.program, (place, place + 1))
             loads = ~touches.write[begin:end]
             self._of_one.begins()
             its_pieces, its_masks = touches.piece[begin:end], touches.mask[begin:end]
             self._of_one.add(its_pieces[loads], its_masks[loads])
+            self._reuse.program_begins(follows=True)
             self._reuse.add(its_pieces, its_masks, ~loads, of_tensor[begin:end])
-            self._reuse.program_ends()
         slots = self._shared.space.slots_of_any(touches.piece)
         masks, written = touches.mask, touches.write
         moved = self._cache.touch_in_turn(slots, masks, touches.turn, written)
@@ -212,9 +209,13 @@ class LaunchCount:
     def facts(self, sms: int, cached_tensor_bytes: int) -> TrafficFacts:
         """The sums, scaled from the programs that ran to the whole grid."""
         scale = self._scale
-        self._reuse.program_ends()
         dram_load, distinct_load = self._dram_and_distinct(False)
         dram_store, distinct_store = self._dram_and_distinct(True)
+        own_again, own_share = self._reuse.by_distance(
+            [tensor.distinct[False] for tensor in self._tensors],
+            self.programs,
+            self.launch.programs,
+        )
         readers = min(sms, self.launch.programs)
         small = (t for t in self._tensors if t.extent_bytes <= cached_tensor_bytes)
         saved = sum(
@@ -283,11 +284,8 @@ class LaunchCount:
             share_on=shares_of(self.operations, "on"),
             share_met=shares_of(self.operations, "met"),
             split_slots=round(kinds["split"] * scale),
-            own_again=self._reuse.by_distance(
-                [tensor.distinct[False] for tensor in self._tensors],
-                self.programs,
-                self.launch.programs / max(1, self._reuse.programs),
-            ),
+            own_again=own_again,
+            own_share=own_share,
         )
 
     def _argument_reads(self) -> dict[str, float]:

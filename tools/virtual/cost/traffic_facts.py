@@ -106,6 +106,8 @@ class TrafficFacts:
 
     own_again: dict[str, int] = field(default_factory=dict)
     """Bytes that programs load again of what each has to itself, by the bits of how many bytes it moved in between."""
+    own_share: float = 1.0
+    """Of all bytes that a program moves, those of tensors that each program has to itself."""
 
     @property
     def flops(self) -> int:

@@ -91,6 +91,12 @@ def test_what_float32_holds_stays_where_exact_steps_are_kept():
         products, quotients = exact * third, third / 3.0
         sums = exact + 0.1
     assert torch.equal(products, torch.tensor([2.0, 6.0]).double())
+    with RoundedSteps(torch.Generator().manual_seed(1), keeps_exact=True):
+        halves, whole = exact / 4.0, torch.div(exact, 2.0, rounding_mode="floor")
+    assert torch.equal(halves, torch.tensor([0.5, 0.75]).double())
+    assert bool((whole != 1.0).all()), "as floor(x / 2) is moved, which is the same function"
+    with RoundedSteps(torch.Generator().manual_seed(1)):
+        assert bool((exact / 4.0 != halves).all())
     assert bool((quotients != third / 3.0).all())
     assert bool((sums != exact + 0.1).all())
 
@@ -98,7 +104,7 @@ def test_what_float32_holds_stays_where_exact_steps_are_kept():
 def test_numbers_at_which_roundings_and_conversions_change_are_asked_for_exactly(tmp_path):
     (one,) = rounds_of(tmp_path, "torch.round(x) - torch.floor(y)", steps=False)
     asked = torch.cat([trial.arguments[0][0].reshape(-1) for trial in one.trials]).abs()
-    assert len(one.trials) == 5
+    assert len(one.trials) == 7
     assert bool((asked == 0.5).any())
     assert bool((asked == torch.nextafter(torch.tensor(0.5), torch.tensor(0.0))).any())
     assert bool((asked.frexp().mantissa == 0.5).any())

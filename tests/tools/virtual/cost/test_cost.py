@@ -242,6 +242,16 @@ def test_the_blocks_of_a_cluster_share_the_work_of_their_program():
     assert shared.parts_us["l2"] == pytest.approx(alone.parts_us["l2"] / 16, rel=1e-3)
 
 
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_what_goes_through_shared_memory_takes_a_cluster_no_longer(blocks):
+    busy = replace(IDLE, programs=528, shared_clocks=528 * 100_000, most_shared_clocks=100_000)
+    alone = replace(GOOD, resident_programs=1)
+    one, several = (
+        estimate_launch(busy, replace(alone, num_ctas=number), H200).us for number in (1, blocks)
+    )
+    assert several < 1.1 * one
+
+
 def test_no_launch_takes_no_time():
     assert total([]) == ForwardEstimate(0.0, "launch", ())
 

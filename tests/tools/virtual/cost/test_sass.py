@@ -122,17 +122,17 @@ def test_equal_code_is_disassembled_once(monkeypatch: pytest.MonkeyPatch):
 def test_a_missing_disassembler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path):
     monkeypatch.setattr(disassembling, "_binaries", lambda: tmp_path)
     with pytest.raises(EnvironmentFault, match="cuobjdump is missing from triton's wheel"):
-        facts_of_cubin(b"never seen before", {"num_warps": 4, "shared": 0}, "sm_90")
+        facts_of_cubin(b"never seen before", {"num_warps": 4, "shared": 0, "num_ctas": 1}, "sm_90")
 
 
 def test_what_is_no_cubin_is_said_to_be_unreadable():
     with pytest.raises(EnvironmentFault, match="cannot read a compiled kernel"):
-        facts_of_cubin(b"not a cubin", {"num_warps": 4, "shared": 0}, "sm_90")
+        facts_of_cubin(b"not a cubin", {"num_warps": 4, "shared": 0, "num_ctas": 1}, "sm_90")
 
 
 def test_an_unknown_target_is_refused():
     with pytest.raises(UsageError, match="sm_70"):
-        facts_of_cubin(b"", {"num_warps": 4, "shared": 0}, "sm_70")
+        facts_of_cubin(b"", {"num_warps": 4, "shared": 0, "num_ctas": 1}, "sm_70")
 
 
 @pytest.mark.parametrize(

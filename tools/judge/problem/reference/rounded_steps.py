@@ -159,7 +159,10 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
             self._lower(name, args)
         result = func(*args, **kwargs)
-        self._in_exact_step = name in self._exact or (name == "div" and _by_powers_of_two(args))
+        self._in_exact_step = name in self._exact
+        if name == "div" and self._keeps_exact:
+            whole = kwargs.get("rounding_mode") is not None
+            self._in_exact_step = (not whole or "floor" in self._exact) and _by_powers_of_two(args)
         self._by_part = name in _BY_PART
         if func.overloadpacket in _SUMS:
             sizes = func(*tree_map(_size, args), **kwargs)
@@ -258,9 +261,13 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _by_powers_of_two(args: Sequence[Any]) -> bool:
     """Whether a quotient has its dividend's digits."""
     divisor = torch.as_tensor(args[1]) if len(args) > 1 else torch.empty(0)
-    if divisor.is_complex() or not divisor.numel():
+    if divisor.is_complex() or divisor.is_meta or not divisor.numel():
         return False
-    return bool((torch.frexp(divisor.double().abs()).mantissa == 0.5).all())
+    # The first says it of nearly all that are not.
+    return all(
+        bool((torch.frexp(some.double().abs()).mantissa == 0.5).all())
+        for some in (divisor.reshape(-1)[:1], divisor)
+    )
 
 
 def _size(value: Any) -> Any:

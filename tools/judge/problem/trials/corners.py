@@ -164,7 +164,7 @@ def beside_bounds(generator: torch.Generator) -> tuple[Numbers, ...]:
     # What lies below a half is, with a half added, rounded to one.
     halves = [*3 * (0.5,), *(at + 0.5 for at in drawn(0, _WHOLE))]
     # As a scale of a quarter, or places in a picture, make halves of them.
-    parts = [(at + 0.5) * 2.0**-down for down in _SCALES for at in drawn(0, _WHOLE)]
+    parts = [[(at + 0.5) * 2.0**-down for at in drawn(0, _WHOLE)] for down in _SCALES]
     octaves = [2.0**at for at in drawn(*_OCTAVES)]
     midway = [
         (1 + (2 * at + 1) * 2.0**-bits) * octave
@@ -173,7 +173,7 @@ def beside_bounds(generator: torch.Generator) -> tuple[Numbers, ...]:
     ]
     return tuple(
         Numbers((*numbers, *map(_below_in_float32, numbers)), _MOSTLY)
-        for numbers in (halves, parts, octaves, midway)
+        for numbers in (halves, *parts, octaves, midway)
     )
 
 

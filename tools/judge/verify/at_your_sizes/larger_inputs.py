@@ -170,6 +170,8 @@ class LargerSizes:
     _found: dict[tuple[str, tuple[float, ...], Affordable], Found | None] = field(
         default_factory=dict
     )
+    _whole: list[Oracle] = field(default_factory=list)
+    """The reference as the user's constructor builds it, where smaller ones are executed: one for all."""
 
     def found(
         self, source: InputSource, works: tuple[float, ...], most: Affordable
@@ -206,14 +208,20 @@ class LargerSizes:
             if context.whole is None and rows < least:
                 return None
             try:
-                oracle = context.oracle.beside()
-                if context.whole is not None:
-                    oracle = Oracle(context.whole, device, scope)
-                oracle.use_weights(oracle.given_weights)
+                oracle = self._reference()
                 return Found(with_defined_writes(oracle, whole), oracle)
             except REFUSALS:
                 return None
         return None
+
+    def _reference(self) -> Oracle:
+        context = self.context
+        if context.whole is not None and not self._whole:
+            device = context.judge_device
+            self._whole.append(Oracle(context.whole, device.torch_device, device.scope))
+        oracle = (self._whole[0] if self._whole else context.oracle).beside()
+        oracle.use_weights(oracle.given_weights)
+        return oracle
 
 
 def larger_inputs(

@@ -46,7 +46,8 @@ def require_stored_in_time(accesses: list[Access], pairs: Pairs) -> None:
     for first, then in pairs:
         earlier, later = accesses[first], accesses[then]
         if earlier.kind != "load" and later.kind == "load" and meet(earlier, later):
-            raise NotBatchable("a load that is fetched ahead may come before a store of its loop")
+            late = "a load that is fetched ahead may come before a store of its loop"
+            raise NotBatchable(late, always=True)
 
 
 def _copied_besides(earlier: Access, later: Access, threads: Threads) -> bool:
