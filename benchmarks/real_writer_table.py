@@ -50,7 +50,7 @@ def page(rows: Sequence[Row]) -> str:
         "`python -m benchmarks.real_writer table`, from the rows beside it. Writers: language models of one kind (Claude), each",
         "of one arm, who saw the prompts and the answers of tools alone, 8 turns a problem. Nothing was timed: every ratio is eager's",
         "**estimate** over the candidate's, for an H200 SXM. Tokens are characters by four. A writer keeps what it has read: it went",
-        "through two to four problems one after another, so that it may have learnt from the ones before. The judge and the prompts are",
+        "through two to five problems one after another, so that it may have learnt from the ones before. The judge and the prompts are",
         "those of each row's commit.",
         "",
         f"{len({(row.arm, row.problem) for row in rows})} runs, {len(rows)} turns; in every arm: {', '.join(common) or 'none'}.",
