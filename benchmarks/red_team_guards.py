@@ -207,8 +207,9 @@ ASKED: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 """What a program asks of the module, and of the emitted one on it, besides the verified call."""
 _BEFORE = ("guard_init",)
-_TRAINED = ("bn_mode", "bn_mom")
 """Changed before the emitted module is put on: it was never what was verified."""
+_TRAINED = ("bn_mode", "bn_mom")
+"""Judged and called in training: what their calls leave in the buffers counts as well."""
 _REORDERED = ("guard_keys", "batch_order")
 """Called with the dicts among the arguments in another order."""
 
@@ -289,8 +290,7 @@ def _after(name: str, problem: Path, emitted: Path) -> str:
     with torch.no_grad(), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         fast(*inputs)
-        if any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
-            raise RuntimeError(f"{name}: not even the verified call is covered: {told[0].message}")
+        _require_covered(name, told, dropin)
         if name in ASKED:
             own, theirs = ASKED[name](module, inputs), ASKED[name](fast, inputs)
             if isinstance(own, torch.Tensor):
@@ -304,9 +304,8 @@ def _after(name: str, problem: Path, emitted: Path) -> str:
             inputs = [dict(reversed(value.items())) for value in inputs]
         expected, answer = module(*inputs), fast(*inputs)
     same = answer.dtype == expected.dtype and torch.allclose(answer, expected, _SAME, _SAME)
-    if same and any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
-        reason = str(told[-1].message).partition("(")[2].partition(")")[0]
-        return f"the original answers ({reason})"
+    if same and _was_told(told, dropin):
+        return _original_answers(told)
     changed = answer.dtype != before.dtype or not torch.allclose(answer, before, _SAME, _SAME)
     return "**the kernel answers with the old value**" if not changed else "**another answer**"
 
@@ -318,18 +317,30 @@ def _in_training(name: str, module: torch.nn.Module, dropin: ModuleType, inputs:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         fast(*inputs), twin(*inputs)
-        if any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
-            raise RuntimeError(f"{name}: not even the verified call is covered: {told[0].message}")
+        _require_covered(name, told, dropin)
         for one in (module, twin):
             CHANGES[name](one)
         pairs = [(fast(*inputs), twin(*inputs))]
     states = fast.state_dict(), twin.state_dict()
     pairs += [(states[0][key], states[1][key]) for key in states[1]]
     same = all(torch.allclose(ours, theirs, _SAME, _SAME) for ours, theirs in pairs)
-    if same and any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
-        reason = str(told[-1].message).partition("(")[2].partition(")")[0]
-        return f"the original answers ({reason})"
+    if same and _was_told(told, dropin):
+        return _original_answers(told)
     return "it answers as your module" if same else "**another answer**"
+
+
+def _require_covered(name: str, told: list[warnings.WarningMessage], dropin: ModuleType) -> None:
+    if _was_told(told, dropin):
+        raise RuntimeError(f"{name}: not even the verified call is covered: {told[0].message}")
+
+
+def _was_told(told: list[warnings.WarningMessage], dropin: ModuleType) -> bool:
+    return any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told)
+
+
+def _original_answers(told: list[warnings.WarningMessage]) -> str:
+    reason = str(told[-1].message).partition("(")[2].partition(")")[0]
+    return f"the original answers ({reason})"
 
 
 def _loaded(path: Path) -> ModuleType:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kernelagent.domain.evaluation import DeviceFacts, KernelFacts
 from kernelagent.domain.replies.tool_calls import Checked
 from kernelagent.prompts.feedback import loads_not_hidden, of_blocks, spilled
-from kernelagent.prompts.hints import by_share, few_programs
+from kernelagent.prompts.hints import by_share, few_programs, programs_of
 from kernelagent.prompts.refusals import of_a_tool
 
 _DETAIL = ("line", "text")
@@ -62,8 +62,7 @@ def checked_summary(checked: Checked) -> str:
 
 def _kernel(kernel: KernelFacts, device: DeviceFacts) -> str:
     parts = [f"{kernel.launches} launch{'es' * (kernel.launches != 1)}"]
-    if kernel.grid is not None:
-        programs = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
+    if (programs := programs_of(kernel)) is not None:
         parts.append(f"{programs} programs{of_blocks(kernel)}")
     if kernel.waves is not None:
         parts.append(f"{kernel.waves:g} waves")

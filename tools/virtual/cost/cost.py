@@ -200,10 +200,9 @@ def dram_bytes(
     traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
 ) -> int:
     """What crosses to and from memory, with as many programs at once as the device holds."""
-    resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
     if traffic.distinct_load_bytes + traffic.distinct_store_bytes <= ceilings.l2_bytes:
         return traffic.dram_bytes
-    at_once = max(1, ceilings.sms * resident // _blocks_each(machine))
+    at_once = max(1, ceilings.sms * _resident(machine) // _blocks_each(machine))
     lost = lost_between(
         traffic.own_again,
         traffic.own_share,
@@ -223,6 +222,16 @@ def _blocks(traffic: TrafficFacts, machine: MachineFacts | None) -> int:
     return traffic.programs * _blocks_each(machine)
 
 
+def _resident(machine: MachineFacts | None) -> int:
+    """Blocks that a multiprocessor holds at a time."""
+    return _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
+
+
+def _rounds(traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings) -> int:
+    """In how many goes all blocks find room on the device."""
+    return -(-_blocks(traffic, machine) // (ceilings.sms * _resident(machine)))
+
+
 def _balance(blocks: int, sms: int) -> float:
     """Share of the multiprocessors that are busy on average until the last block ends."""
     return max(1, blocks) / (sms * -(-max(1, blocks) // sms))
@@ -239,8 +248,7 @@ def _waves(
     A program waits for memory once in each turn of its loops. Loads for products are issued
     `stages` turns ahead, and so are bulk copies, whatever they are for; one kind does not hide the other.
     """
-    resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
-    rounds = -(-_blocks(traffic, machine) // (ceilings.sms * resident))
+    rounds = _rounds(traffic, machine, ceilings)
     turns = heaviest = 1.0
     if machine is not None:
         pipelined = max(1, stages or 1)
@@ -274,8 +282,7 @@ def _one_after_another(
 ) -> float:
     """Seconds of what each program does step by step: rounds of its loops, exchanges between its threads, and the
     longest chain of operations that each need the one before."""
-    resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
-    rounds = -(-_blocks(traffic, machine) // (ceilings.sms * resident))
+    rounds = _rounds(traffic, machine, ceilings)
     each = _blocks_each(machine)
     per_round = DEPENDENT_CLOCKS if machine is None or machine.loops else 0
     clocks = (

@@ -159,10 +159,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
             self._lower(name, args)
         result = func(*args, **kwargs)
-        self._in_exact_step = name in self._exact
-        if name == "div" and self._keeps_exact:
-            whole = kwargs.get("rounding_mode") is not None
-            self._in_exact_step = (not whole or "floor" in self._exact) and _by_powers_of_two(args)
+        self._in_exact_step = self._is_exact(name, args, kwargs)
         self._by_part = name in _BY_PART
         if func.overloadpacket in _SUMS:
             sizes = func(*tree_map(_size, args), **kwargs)
@@ -178,6 +175,13 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if beside_one is not None:
                     leaf.add_(beside_one)
         return result
+
+    def _is_exact(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether short results of this operation have no error, which is asked only where these are kept."""
+        if name != "div" or not self._keeps_exact:
+            return name in self._exact
+        rounds = kwargs.get("rounding_mode") is not None
+        return (not rounds or "floor" in self._exact) and _by_powers_of_two(args)
 
     def _of_one(self, result: torch.Tensor) -> torch.Tensor:
         """A unit of one up or down; none where the result is a whole number, as zero: a usual formula has that, too."""

@@ -28,15 +28,14 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 Start = Callable[[], CandidateProcess]
 _MOST_SETS = 2
 """Of the input sets so many are compared, in a turn one."""
-_OTHER_WEIGHTS = (Kind("natural", weights="random"), Kind("natural", weights="patterned"))
+_RANDOM, _PATTERNED = Kind("natural", weights="random"), Kind("natural", weights="patterned")
 _KINDS = (
-    _OTHER_WEIGHTS[0], Kind("mixed_rows"), Kind("structures"), Kind("mixed_rows"), Kind("camps"), Kind("large_logits"),
-    _OTHER_WEIGHTS[1],
+    _RANDOM, Kind("mixed_rows"), Kind("structures"), Kind("mixed_rows"), Kind("camps"), Kind("large_logits"),
+    _PATTERNED,
 )  # fmt: skip
 """What is tried there: the length of a loop, the number of a block or a later row may decide what shows."""
 _OF_STEPS = (
-    _OTHER_WEIGHTS[0], Kind("rowaffine"), Kind("structures"), Kind("row_patterns"), _OTHER_WEIGHTS[1],
-    Kind("row_patterns"),
+    _RANDOM, Kind("rowaffine"), Kind("structures"), Kind("row_patterns"), _PATTERNED, Kind("row_patterns"),
 )  # fmt: skip
 """The same of training steps."""
 _OF_OTHERS = Spans(seconds=8.0, in_a_turn=0.0, longest=40.0)
