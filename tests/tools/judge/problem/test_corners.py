@@ -115,19 +115,19 @@ def test_numbers_at_which_roundings_and_conversions_change_are_asked_for_exactly
 @pytest.mark.parametrize("down", [2, 4, 8])
 def test_a_half_behind_a_scale_is_asked_for_and_a_power_of_two_divides_exactly(tmp_path, down):
     (one,) = rounds_of(tmp_path, f"torch.round(x * {down}) / {down}", steps=False)
-    ties = 0
+    # Halves by this power of two alone: of larger numbers half a step is within what rounding of them explains.
+    refused = []
     for trial in one.trials:
         (x, _), _ = trial.arguments
-        places = x.double() * down
-        upward = torch.floor(places + 0.5) / down
-        tied = upward != trial.compared.oracle64
-        ties += int(tied.sum())
-        if bool(tied.any()):
+        upward = torch.floor(x.double() * down + 0.5) / down
+        share = (upward != trial.compared.oracle64).double().mean()
+        if share > 0.05 and float(x.abs().max()) <= 8.0:
             answered = compare(
                 upward.float(), trial.compared, input_set="default", probe="literals"
             )
-            assert answered.reason is not None
-    assert ties > 0
+            refused.append(answered.reason is not None)
+    assert refused
+    assert all(refused)
 
 
 def test_of_whole_numbers_no_near_tie_is_forgiven_where_all_is_exact(tmp_path):
