@@ -14,9 +14,9 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from benchmarks import kept_rows
@@ -142,6 +142,13 @@ def kept() -> list[Row]:
     return kept_rows.read(RESULTS / "real_writer.jsonl", Row)
 
 
+def next_at(clock: str, now: datetime) -> datetime:
+    """When it is next `clock` (HH:MM); raises ValueError where that is no time of day."""
+    at = datetime.strptime(clock, "%H:%M")
+    today = now.replace(hour=at.hour, minute=at.minute, second=0, microsecond=0)
+    return today if today > now else today + timedelta(days=1)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Put problems on the desk of an arm, or make the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -150,7 +157,11 @@ def main(words: Sequence[str] | None = None) -> None:
     running.add_argument("arm", choices=ARMS)
     running.add_argument("--desk", type=Path, required=True)
     running.add_argument("--kernelbench", type=Path, required=True)
-    running.add_argument("--until", default="", help="begin no problem after this time of day")
+    running.add_argument(
+        "--until",
+        type=lambda clock: next_at(clock, datetime.now()),
+        help="begin no problem after this time of day (HH:MM), which may be tomorrow's",
+    )
     running.add_argument("--only", nargs="*", default=[])
     tabling = commands.add_parser("table")
     tabling.add_argument("--write", action="store_true")
@@ -164,8 +175,7 @@ def main(words: Sequence[str] | None = None) -> None:
     arm = ARMS[given.arm]
     there = {(row.arm, row.problem) for row in kept()}
     for asked in wanted(given.only):
-        late = given.until and time.strftime("%H:%M") >= given.until
-        if late:
+        if given.until is not None and datetime.now() >= given.until:
             continue
         if (arm.name, asked.name) in there:
             continue

@@ -7,12 +7,13 @@ that package. Without them nothing is judged.
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from benchmarks.real_writer import ARMS, CASSETTES, RESULTS, kept
+from benchmarks.real_writer import ARMS, CASSETTES, RESULTS, kept, next_at
 from benchmarks.real_writer_problems import PROBLEMS
 from benchmarks.real_writer_table import Row, page
 from kernelagent.domain.candidate import Candidate, parse_reply
@@ -49,6 +50,12 @@ def test_an_arm_is_compared_on_the_problems_that_all_have() -> None:
     text = page(rows)
     assert "The 1 problems that every arm has" in text
     assert "| `window` | 1 | 1 of 2 | 1 | 1 | 4.00× [4.00, 4.00] | 2.00× [2.00, 2.00] |" in text
+
+
+def test_a_time_of_day_that_has_passed_is_tomorrows() -> None:
+    late = datetime(2026, 1, 31, 23, 40)
+    assert next_at("23:50", late) == datetime(2026, 1, 31, 23, 50)
+    assert next_at("01:15", late) == datetime(2026, 2, 1, 1, 15)
 
 
 @pytest.mark.long
