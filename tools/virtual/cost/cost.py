@@ -11,18 +11,15 @@ from typing import Literal
 
 from kernelagent.tools.virtual.compiled.sass import MachineFacts
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
-from kernelagent.tools.virtual.cost.dataflow import DEPENDENT_CLOCKS, EXCHANGE_CLOCKS
+from kernelagent.tools.virtual.cost.in_turn import WARP, steps_seconds, turns_of, waves_seconds
 from kernelagent.tools.virtual.cost.own_reuse import lost_between
+from kernelagent.tools.virtual.cost.placement import placed
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
-from kernelagent.tools.virtual.cost.waiting import waiting_clocks
 
 Bound = Literal["dram", "l2", "shared", "dot", "fp", "special", "atomics", "launch"]
-_WARP = 32
 _SPILLED_BYTES = 4
 _SPILL_SLOTS = 4.0
 """Issue slots that one spill takes, its wait included (assumption)."""
-_SCHEDULERS = 4
-"""Of one multiprocessor, each of which issues for one warp at a time (data sheet, all targets)."""
 _INTEGER_SHARE = 0.5
 """Integer operations a clock, against floating point ones (data sheet: 64 and 128 on sm_80 to sm_90)."""
 _ADDRESSING = 32
@@ -34,10 +31,6 @@ ENOUGH_STAGES = max(_EXPOSED) + 1
 """From so many stages on the estimate charges no loads that products wait for."""
 _PRODUCTS = {"tf32x3": ("tf32", 3), "bf16x3": ("bf16", 3), "bf16x6": ("bf16", 6)}
 """What an fp32 product is split into."""
-_UNROLLED = 16
-"""Rounds of a loop whose loads are waited for together, at most: what the compiler unrolls (assumption; ptxas mostly 4)."""
-_UNKNOWN_RESIDENT = 8
-"""Programs per multiprocessor when no machine code is at hand (assumption)."""
 
 
 @dataclass(frozen=True)
@@ -62,27 +55,25 @@ def estimate_launch(
 
     `stages`: its `num_stages`; None where nothing is known of how loads and products overlap.
     """
-    blocks = _blocks(traffic, machine)
-    active = min(ceilings.sms, max(1, blocks))
-    balance = _balance(blocks, ceilings.sms)
+    places = placed(traffic, machine, ceilings)
+    balance = places.balance
     # What the heaviest program moves, its multiprocessors move alone.
-    most_bytes = traffic.most_bytes / _blocks_each(machine)
+    most_bytes = traffic.most_bytes / places.blocks_each
     l2_bytes = (
         traffic.load_sector_bytes
         + traffic.store_sector_bytes
         - traffic.l1_bytes
         + spilled_bytes(traffic, machine)
     )
-    dram_per_s = min(
-        ceilings.dram_bytes_per_s * ceilings.dram_efficiency,
-        active * ceilings.sm_dram_bytes_per_s,
+    dram_per_s = places.bytes_per_s(
+        ceilings.dram_bytes_per_s * ceilings.dram_efficiency, ceilings.sm_dram_bytes_per_s
     )
-    l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
+    l2_per_s = places.bytes_per_s(ceilings.l2_bytes_per_s, ceilings.sm_l2_bytes_per_s)
     moved = traffic.load_sector_bytes + traffic.store_sector_bytes - traffic.l1_bytes
     from_memory = dram_bytes(traffic, machine, ceilings)
     from_dram = min(1.0, from_memory / max(1, moved))
-    stalled = _stalled_by_spills(machine) / _issuing(traffic, machine, ceilings)
-    in_turn = _one_after_another(traffic, machine, ceilings)
+    stalled = _stalled_by_spills(machine) / places.issuing
+    in_turn = steps_seconds(traffic, machine, places, ceilings)
     estimate = longest(
         {
             "dram": max(
@@ -110,7 +101,7 @@ def estimate_launch(
             ),
             "launch": max(
                 ceilings.launch_us * 1e-6,
-                _waves(traffic, machine, ceilings, stages),
+                waves_seconds(traffic, machine, places, ceilings, stages),
                 in_turn,
             ),
         },
@@ -176,8 +167,8 @@ def spilled_bytes(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
     """
     if machine is None or machine.spills == 0:
         return 0.0
-    lanes = _blocks(traffic, machine) * machine.num_warps * _WARP
-    turns = _turns(traffic, machine)
+    lanes = traffic.programs * machine.num_ctas * machine.num_warps * WARP
+    turns = turns_of(traffic, machine)
     executed = machine.spills - machine.looped_spills + machine.looped_spills * turns
     return executed * lanes * _SPILLED_BYTES
 
@@ -202,7 +193,8 @@ def dram_bytes(
     """What crosses to and from memory, with as many programs at once as the device holds."""
     if traffic.distinct_load_bytes + traffic.distinct_store_bytes <= ceilings.l2_bytes:
         return traffic.dram_bytes
-    at_once = max(1, ceilings.sms * _resident(machine) // _blocks_each(machine))
+    places = placed(traffic, machine, ceilings)
+    at_once = max(1, places.at_once // places.blocks_each)
     lost = lost_between(
         traffic.own_again,
         traffic.own_share,
@@ -211,98 +203,6 @@ def dram_bytes(
     )
     rest = traffic.load_sector_bytes - traffic.l1_bytes - traffic.dram_load_bytes
     return traffic.dram_bytes + min(lost, max(0, rest))
-
-
-def _blocks_each(machine: MachineFacts | None) -> int:
-    """How many multiprocessors a program takes at once: those of its cluster."""
-    return 1 if machine is None else machine.num_ctas
-
-
-def _blocks(traffic: TrafficFacts, machine: MachineFacts | None) -> int:
-    return traffic.programs * _blocks_each(machine)
-
-
-def _resident(machine: MachineFacts | None) -> int:
-    """Blocks that a multiprocessor holds at a time."""
-    return _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
-
-
-def _rounds(traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings) -> int:
-    """In how many goes all blocks find room on the device."""
-    return -(-_blocks(traffic, machine) // (ceilings.sms * _resident(machine)))
-
-
-def _balance(blocks: int, sms: int) -> float:
-    """Share of the multiprocessors that are busy on average until the last block ends."""
-    return max(1, blocks) / (sms * -(-max(1, blocks) // sms))
-
-
-def _waves(
-    traffic: TrafficFacts,
-    machine: MachineFacts | None,
-    ceilings: DeviceCeilings,
-    stages: int | None,
-) -> float:
-    """Seconds that the rounds of programs need at least, however little each of them does.
-
-    A program waits for memory once in each turn of its loops. Loads for products are issued
-    `stages` turns ahead, and so are bulk copies, whatever they are for; one kind does not hide the other.
-    """
-    rounds = _rounds(traffic, machine, ceilings)
-    turns = heaviest = 1.0
-    if machine is not None:
-        pipelined = max(1, stages or 1)
-        ahead = pipelined if traffic.dot_flops else 1
-        programs = max(1, traffic.programs)
-
-        def waits(loads: float, copies: float) -> float:
-            # A load of one number for the whole program asks for few bytes and takes as long.
-            places = max(1, sum(machine.load_widths.values()))
-            copies = copies if machine.bulk_copies else 0
-            copied = copies / max(1, machine.bulk_copies)
-            return max((loads - copies) / places / ahead, copied / pipelined)
-
-        mean = waits(traffic.loads / programs, traffic.copies / programs)
-        # Of loops that load, however many other loads stand in the kernel's text.
-        together = pipelined * min(_UNROLLED, max(1, sum(machine.load_widths.values())))
-        turns = max(
-            1.0,
-            _turns(traffic, machine) / ahead,
-            mean,
-            traffic.loading_rounds / programs / together,
-        )
-        heaviest = max(
-            waits(traffic.most_loads, traffic.most_copies), traffic.most_loading_rounds / together
-        )
-    return max(rounds * turns, heaviest) * ceilings.program_us * 1e-6
-
-
-def _one_after_another(
-    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
-) -> float:
-    """Seconds of what each program does step by step: rounds of its loops, exchanges between its threads, and the
-    longest chain of operations that each need the one before."""
-    rounds = _rounds(traffic, machine, ceilings)
-    each = _blocks_each(machine)
-    per_round = DEPENDENT_CLOCKS if machine is None or machine.loops else 0
-    clocks = (
-        EXCHANGE_CLOCKS * traffic.exchanges
-        + per_round * traffic.rounds
-        + traffic.shared_clocks / each
-        + traffic.combining_clocks
-    )
-    waiting, longest_waiting = waiting_clocks(traffic, machine)
-    mean = max(clocks, traffic.chain_clocks, waiting) / max(1, traffic.programs)
-    heaviest = max(
-        EXCHANGE_CLOCKS * traffic.most_exchanges
-        + per_round * traffic.most_rounds
-        + traffic.most_shared_clocks / each
-        + traffic.most_combining_clocks,
-        traffic.longest_chain_clocks,
-        longest_waiting,
-        _work_of_one(traffic, machine),
-    )
-    return max(rounds * mean, heaviest) / ceilings.clock_hz
 
 
 def _hottest(traffic: TrafficFacts, machine: MachineFacts | None) -> int:
@@ -314,33 +214,6 @@ def _hottest(traffic: TrafficFacts, machine: MachineFacts | None) -> int:
     combined = machine is None or machine.combined_atomics >= machine.atomics
     lanes = traffic.hottest_atomics if combined else traffic.hottest_updates
     return max(traffic.hottest_atomics, traffic.hottest_requests, lanes)
-
-
-def _work_of_one(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
-    """Clocks that the arithmetic of the heaviest program takes, with its multiprocessors to itself."""
-    warps = _SCHEDULERS if machine is None else machine.num_warps
-    return traffic.most_work / (_WARP * min(_SCHEDULERS, warps) * _blocks_each(machine))
-
-
-def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:
-    """How often a program goes through its load instructions, on average.
-
-    It follows from the bytes that were requested and those that all of them together load once.
-    """
-    lanes = _blocks(traffic, machine) * machine.num_warps * _WARP
-    width = sum(int(bits) // 8 * count for bits, count in machine.load_widths.items())
-    copied = traffic.copied_bytes if machine.bulk_copies else 0
-    return max(1.0, (traffic.requested_load_bytes - copied) / (width * lanes)) if width else 1.0
-
-
-def _issuing(
-    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
-) -> float:
-    """Share of a multiprocessor's schedulers that have a warp at all."""
-    if machine is None:
-        return 1.0
-    beside = min(max(1, machine.resident_programs), -(-_blocks(traffic, machine) // ceilings.sms))
-    return min(1.0, beside * machine.num_warps / _SCHEDULERS)
 
 
 def _int_seconds(traffic: TrafficFacts, ceilings: DeviceCeilings) -> float:
