@@ -25,6 +25,7 @@ agents = typer.Typer()
 @takes(
     *every_option_but(
         *("model", "api_base", "memory", "budget_usd", "budget_tokens", "envelope_seconds"),
+        "stop_at_headroom",
         *("runtime", "yes"),
     ),
     *NAMES,

@@ -10,6 +10,7 @@ from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
+from kernelagent.loop.close_enough import close_enough
 from kernelagent.loop.submodule import PartResult, PartsResult, with_its_number
 from kernelagent.storage.run_log import RunFolder, read_events, resume_with
 from kernelagent.storage.run_state import RunState, fold, to_continue
@@ -31,7 +32,7 @@ def nothing_left(problem: ProblemSpec, config: RunConfig, state: RunState) -> st
         return f"the budget of {limits} is spent"
     if state.history.exhausted >= set(config.model):
         return f"{', '.join(sorted(state.history.exhausted))} has nothing left to try"
-    return None
+    return close_enough(state.history.best, config.stop_at_headroom)
 
 
 def go_on_with(folder: RunFolder, problem: ProblemSpec, config: RunConfig) -> str:
@@ -41,6 +42,8 @@ def go_on_with(folder: RunFolder, problem: ProblemSpec, config: RunConfig) -> st
         return resume_with(folder.path)
     spent = _spent(config, state)
     more = [f"--{option.replace('_', '-')} {2 * most:g}" for option, most in spent.items()]
+    if close_enough(state.history.best, config.stop_at_headroom):
+        more.append("--stop-at-headroom 0")
     return " ".join([resume_with(folder.path), *(more or ["--model NAME"])])
 
 

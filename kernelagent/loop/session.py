@@ -19,6 +19,7 @@ from kernelagent.domain.events import Event
 from kernelagent.domain.history import History, Message, Recalled, Turn, TurnRequest
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.loop.batch import Batch, number_of
+from kernelagent.loop.close_enough import close_enough
 from kernelagent.loop.loop_state import Earlier, LoopState
 from kernelagent.loop.queries.affordable import affordable
 from kernelagent.loop.queries.query import QueryRunner
@@ -148,6 +149,8 @@ class Session:
             if why := self._ending() or self._spent(self.clock() - began):
                 return why
             if why := too_slow_to_judge(self.history.turns, since=self._first_turn):
+                return why
+            if why := close_enough(self.history.best, self.config.stop_at_headroom):
                 return why
             wanted = self.strategy.next_turns(self.history)
             requests = self.state.steering.requests(wanted, self.history)

@@ -10,7 +10,9 @@ import pytest
 from kernelagent.cli.commands.optimize import optimize
 from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import ExitStatus
+from kernelagent.domain.evaluation import HeadroomFacts
 from kernelagent.domain.events import (
+    Evaluated,
     Event,
     Logged,
     ModelExhausted,
@@ -100,6 +102,26 @@ def test_a_run_whose_models_have_nothing_more_goes_on_with_another(folder: RunFo
     log.close()
     assert nothing_left(MODEL, config, fold(_events(folder))) == "scripted has nothing left to try"
     assert go_on_with(folder, MODEL, config).endswith(" --model NAME")
+
+
+def test_a_run_that_came_as_close_as_was_asked_goes_on_where_more_is_asked(
+    folder: RunFolder,
+) -> None:
+    config = replace(CONFIG, turns=8, stop_at_headroom=1.0)
+    log = EventLog(folder)
+    for item in run_on_gpu(emitted=False):
+        event = item.event
+        if isinstance(event, RunStarted):
+            event = replace(event, problem=MODEL, config=to_data(config))
+        if isinstance(event, Evaluated):
+            left = HeadroomFacts("default", 1 << 20, {}, 10.0, "dram", 0.9, 0.1)
+            event = replace(event, evaluation=replace(event.evaluation, headroom=left))
+        log.publish(event)
+    log.close()
+    state = fold(_events(folder))
+    assert "10% of the time" in str(nothing_left(MODEL, config, state))
+    assert go_on_with(folder, MODEL, config).endswith(" --stop-at-headroom 0")
+    assert nothing_left(MODEL, replace(config, stop_at_headroom=0.0), state) is None
 
 
 def test_resuming_a_run_that_is_done_says_so_and_shows_its_last_screen(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kernelagent.domain.configuration.budget import Budget
-from kernelagent.domain.evaluation import Reason
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.evaluation import Evaluation, HeadroomFacts, Reason
 from kernelagent.domain.events import (
     Evaluated,
     Logged,
@@ -26,6 +27,7 @@ from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, accepted, rejec
 
 NO_LIMIT = Budget(turns=None)
 NEW = Earlier()
+NO_OPTIONS = RunConfig()
 
 
 def session_in(
@@ -35,6 +37,7 @@ def session_in(
     budget: Budget = NO_LIMIT,
     log: EventLog | None = None,
     earlier: Earlier = NEW,
+    config: RunConfig = NO_OPTIONS,
 ) -> Session:
     log = log or EventLog(folder, clock=lambda: 1.0)
     return Session(
@@ -49,6 +52,7 @@ def session_in(
         keep_prompt=folder.keep_prompt,
         keep_candidate=folder.keep_candidate,
         earlier=earlier,
+        config=config,
     )
 
 
@@ -190,3 +194,28 @@ def test_one_verdict_in_between_lets_it_go_on() -> None:
     assert too_slow_to_judge(turns, since=0) is None
     assert too_slow_to_judge([*turns, Turn(5, request, evaluation=late)], since=0) is not None
     assert too_slow_to_judge([*turns, Turn(5, request, evaluation=late)], since=4) is None
+
+
+def with_left(share: float) -> Evaluation:
+    return replace(
+        accepted(1 / share),
+        headroom=HeadroomFacts("default", 1 << 20, {}, 10.0, "dram", 1 - share, share),
+    )
+
+
+def test_a_run_ends_once_no_more_is_left_to_gain_than_the_user_asks_for(
+    folder: RunFolder,
+) -> None:
+    verdicts = [rejected(), with_left(0.4), with_left(0.04), with_left(0.02)]
+    config = replace(NO_OPTIONS, stop_at_headroom=0.05)
+    session = session_in(folder, Recorded(verdicts), Scripted(REPLIES), config=config)
+    why = session.run()
+    assert "4% of the time of turn 2 is left to gain" in why
+    assert len(session.history.turns) == 3
+
+
+def test_without_being_asked_to_it_goes_on_whatever_is_left(folder: RunFolder) -> None:
+    verdicts = [with_left(0.04), with_left(0.02), with_left(0.01), with_left(0.005)]
+    session = session_in(folder, Recorded(verdicts), Scripted(REPLIES))
+    assert "nothing left to try" in session.run()
+    assert len(session.history.turns) == 4

@@ -84,6 +84,14 @@ class RunConfig(JudgeOptions, BudgetOptions):
         float,
         Option("How long those calls may take together.", LIMITS, shown="180", least=0),
     ] = 180.0
+    stop_at_headroom: Annotated[
+        float | None,
+        Option(
+            "End once at most this share of the best's time is left to gain, such as 0.05.",
+            LIMITS,
+            least=0,
+        ),
+    ] = None
     candidates: Annotated[
         int,
         Option(
