@@ -104,6 +104,7 @@ def rows_of(arm: Arm, asked: Asked, folder: RunFolder) -> Iterator[Row]:
                 rows.append(Row(arm.name, asked.name, asked.kind, turn, "void", commit=commit))
             case Evaluated(turn=turn, evaluation=judged):
                 estimate, ratio = judged.estimate, ratio_interval(judged)
+                headroom = judged.headroom if judged.accepted else None
                 rows.append(
                     Row(
                         arm.name,
@@ -118,6 +119,7 @@ def rows_of(arm: Arm, asked: Asked, folder: RunFolder) -> Iterator[Row]:
                             else None
                         ),
                         faster=judged.accepted and standing(judged) == "faster",
+                        left=None if headroom is None else headroom.left,
                         commit=commit,
                     )
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,6 +13,8 @@ from pathlib import Path
 
 SIMULATED = Path(__file__).parent / "results" / "strategies.md"
 _DRAWS = 4000
+NEAR = 0.05
+"""Of the estimated time: nearer to the least than this is told the writers as "next to nothing is left"."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Row:
     tokens_out: int = 0
     calls: int = 0
     """Of tools, before the turn's candidate."""
+    left: float | None = None
+    """Share of its estimated time that the fewest bytes and operations would save; None: it has none, or the row is older than this field."""
     outcome: str = ""
     """How the run ended."""
     commit: str = ""
@@ -67,6 +72,10 @@ def page(rows: Sequence[Row]) -> str:
         "## Two arms, on the problems that both have",
         "",
         *_by_pair(arms, rows),
+        "",
+        f"## Turns after at most {NEAR:.0%} was left to gain (`--stop-at-headroom {NEAR:g}`)",
+        "",
+        *_near_the_least(arms, rows),
         "",
         "## All runs",
         "",
@@ -110,6 +119,33 @@ def _by_arm(arms: Sequence[str], rows: Sequence[Row]) -> list[str]:
             f"{sum(any(r.faster for r in run) for run in runs.values())} | {_mean(best.values())} | "
             f"{_mean(against.values())} | {ahead} | {_thousands(r.tokens_in for r in turns)} | "
             f"{_thousands(r.tokens_out for r in turns)} | {sum(r.calls for r in turns)} |"
+        )
+    return lines
+
+
+def _near_the_least(arms: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """Of runs whose rows say what was left: what a run that had ended there would have saved and lost."""
+    lines = [
+        "| arm | runs that say it | came so near | at turn (median) | turns after | tokens read and written after | what they brought |",
+        "|---|--:|--:|--:|--:|--:|---|",
+    ]
+    for arm in arms:
+        runs = [run for run in _runs(rows, arm).values() if any(r.left is not None for r in run)]
+        near = {}
+        for at, run in enumerate(runs):
+            turns = [r.turn for r in run if r.left is not None and r.left <= NEAR]
+            if turns:
+                near[at] = min(turns)
+        after = {at: [r for r in runs[at] if r.turn > turn] for at, turn in near.items()}
+        spent = [row for rest in after.values() for row in rest]
+        gained = [
+            _best(runs[at]) / _best([r for r in runs[at] if r.turn <= turn])
+            for at, turn in near.items()
+        ]
+        middle = f"{statistics.median(near.values()):g}" if near else ""
+        tokens = _thousands(row.tokens_in + row.tokens_out for row in spent)
+        lines.append(
+            f"| `{arm}` | {len(runs)} | {len(near)} | {middle} | {len(spent)} | {tokens} | {_mean(gained)} |"
         )
     return lines
 
