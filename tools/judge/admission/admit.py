@@ -27,6 +27,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
     applies,
     make_probe,
     named_tensors,
+    share_nonfinite,
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
@@ -74,6 +75,7 @@ def admission_of(
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
     oracle.use_weights(perturbed_state(oracle.given_weights, parameters, generator).tensors)
     reference = reference_by_name(oracle, natural)
+    usual = share_nonfinite(first.expected.output64)
     left_out: list[str] = []
     for name, kind in PROBE.items():
         drawn = named_tensors(draw(source))
@@ -82,7 +84,7 @@ def admission_of(
         if time.half_is_up and len(cases) >= _FEWEST_CASES:
             left_out.append(name)
             continue
-        probe = make_probe(name, drawn, generator, reference)
+        probe = make_probe(name, drawn, generator, reference, nonfinite_share=usual)
         if isinstance(probe, Dropped):
             continue
         args, kwargs = with_tensors(natural, probe.tensors)

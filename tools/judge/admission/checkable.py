@@ -63,7 +63,7 @@ def admit(
     `reference` is the float64 reference on inputs and weights by name. Once it is `late`, no more is
     tried of single inputs and weights, and they are named; what concerns all of them always is.
     """
-    candidates = list(mutants(cases[0], reference))
+    candidates = [m for m in mutants(cases[0], reference) if len(cases) > 1 or not m.of_first]
     survivors = [m for m in candidates if m.tensor is None and _survives(m, cases)]
     silent: list[str] = []
     faint: list[str] = []

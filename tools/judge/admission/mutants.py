@@ -47,6 +47,8 @@ class Mutant:
     constant: bool = False
     tensor: str | None = None
     """The input or weight it mistreats."""
+    of_first: bool = False
+    """It is right on the case that it was made from, and says something on others alone."""
 
 
 def floating(result: Any) -> dict[str, torch.Tensor]:
@@ -63,7 +65,7 @@ def mutants(example: Checked, reference: Reference) -> Iterator[Mutant]:
     """Every mutant that fits the problem; `example` is a case on natural inputs."""
     yield Mutant("all zeros", _each(torch.zeros_like), constant=True)
     yield Mutant("one constant", _each(_mean), constant=True)
-    yield Mutant("the first answer again", _again(example), constant=True)
+    yield Mutant("the first answer again", _again(example), constant=True, of_first=True)
     yield Mutant("one value per row", _each(_row_mean))
     yield Mutant("rows off by one", _each(lambda y: y.roll(1, 0) if y.dim() else None))
     yield Mutant("columns off by one", _each(lambda y: y.roll(1, -1) if y.dim() > 1 else None))

@@ -292,6 +292,43 @@ def test_without_time_a_problem_is_admitted_with_all_that_was_left_out(tmp_path)
     assert tolerances
 
 
+MASKED = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, mask):
+        return torch.log_softmax(x.masked_fill(mask, float("-inf")), dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(32, 64), torch.rand(32, 64) < 0.3]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_an_answer_with_infinities_where_masks_say_so_is_no_constant(tmp_path):
+    path = tmp_path / "problem.py"
+    path.write_text(MASKED)
+    problem = load_problem(ProblemSpec(path=str(path)))
+    oracle = Oracle(problem, "cpu", nullcontext)
+    (source,) = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
+    admitted, _ = admission_of(oracle, source, time=TimeForAdmission())
+    assert not admitted.degenerate
+    assert admitted.disclosures == ()
+
+
+def test_of_a_single_case_its_answer_given_again_proves_nothing():
+    operation = Operation("toy", drawn(x=normal(32, 64)), lambda t: torch.tanh(t["x"]), {}, {})
+    natural = cases_of(operation)[:1]
+    alone = admit(natural, lambda t: reference64(operation, t), torch.Generator().manual_seed(0))
+    assert not alone.degenerate
+
+
 def test_weights_below_one_module_are_named_together_only_where_none_of_them_was_tried():
     names = ("fc.weight", "fc.bias", "last.weight", "last.bias")
 

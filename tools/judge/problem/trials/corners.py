@@ -123,10 +123,12 @@ def _trial(
             answer = asked.in_float64_or_eager(arguments)
         return below_overflow(answer)
 
-    scales = compare.scales_of(asked.in_float64_or_eager(natural))
+    usual = asked.in_float64_or_eager(natural)
+    scales = compare.scales_of(usual)
     eager, right = in_parts(asked.eager(arguments)), in_parts(exact(nullcontext()))
     moved = in_parts(exact(RoundedSteps(generator, keeps_whole=True)))
-    if share_nonfinite(eager) or share_nonfinite(right):
+    # As many as masks of infinities leave.
+    if max(share_nonfinite(eager), share_nonfinite(right)) > share_nonfinite(usual):
         return None
     if not is_known(eager, right, eager, scales) or not is_known(moved, right, eager, scales):
         return None
@@ -195,9 +197,11 @@ def _by_the_widest(moved: Any, right: Any, eager: Any) -> Any:
     """
     if not isinstance(right, torch.Tensor) or not right.is_floating_point() or not right.numel():
         return moved
-    furthest = (moved - right).abs().amax()
+    known = right.isfinite()
+    furthest = torch.where(known, moved - right, 0.0).abs().amax()
     if eager.element_size() <= 2:
-        furthest = furthest.maximum(2 * unit_roundoff(eager.dtype) * right.abs().amax())
+        largest = torch.where(known, right, 0.0).abs().amax()
+        furthest = furthest.maximum(2 * unit_roundoff(eager.dtype) * largest)
     return right + furthest
 
 

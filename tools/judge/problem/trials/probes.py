@@ -129,10 +129,31 @@ def make_probe(
             reason = f"the reference refuses it: {message[-1]:.200}"
             continue
         share = share_nonfinite(answer)
-        if share <= nonfinite_share:
+        if share <= nonfinite_share or share <= share_of_masks(
+            nonfinite_share, tensors, natural, reference
+        ):
             return Probe(name, tensors, answer, freedom)
         reason = f"{share:.1%} of the reference's answer is not finite"
     return Dropped(name, reason)
+
+
+def share_of_masks(usual: float, tensors: Tensors, natural: Tensors, reference: Reference) -> float:
+    """The largest share of an output that masks and integers of a probe alone make infinite, with natural numbers beside them.
+
+    `usual` where nothing is infinite on natural inputs, or where they bring NaN: of rows in which all is masked, kernels make
+    what they like.
+    """
+    if not usual:
+        return usual
+    beside = {name: natural[name] if is_inexact(t) else t for name, t in tensors.items()}
+    try:
+        answer = reference(beside)
+    except REFUSALS:
+        return usual
+    whole = [leaf for _, leaf in leaves(answer) if isinstance(leaf, torch.Tensor)]
+    if any(bool(leaf.isnan().any()) for leaf in whole if is_inexact(leaf)):
+        return usual
+    return max(usual, share_nonfinite(answer))
 
 
 def share_nonfinite(result: Any) -> float:

@@ -40,7 +40,12 @@ from kernelagent.tools.judge.problem.trials.planting.relations import (
     can_have_camps,
     related,
 )
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped, Freedom
+from kernelagent.tools.judge.problem.trials.probes import (
+    REFUSALS,
+    Dropped,
+    Freedom,
+    share_of_masks,
+)
 from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.compare.single_elements import at_an_index
 
@@ -138,9 +143,8 @@ def planted(
             tensors |= reach.pairs(tensors, natural)
         if wanted is not None and not wanted(tensors):
             return Dropped(kind, "not wanted")
-        outcome = lasting(
-            tensors, generator, eager, exact, scales, nonfinite_share, at_ends=kind == "ends"
-        )
+        allowed = share_of_masks(nonfinite_share, tensors, natural, eager)
+        outcome = lasting(tensors, generator, eager, exact, scales, allowed, at_ends=kind == "ends")
         if isinstance(outcome, Lasting):
             by_row = kind in _ROWS_DIFFER
             if elementwise:
