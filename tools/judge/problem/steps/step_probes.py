@@ -14,6 +14,7 @@ from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.overflow import below_overflow
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.planting.planted import can_plant, planted
 from kernelagent.tools.judge.problem.trials.probes import (
@@ -23,7 +24,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
     named_tensors,
     with_tensors,
 )
-from kernelagent.tools.judge.problem.trials.trials import below_overflow, draw
+from kernelagent.tools.judge.problem.trials.trials import draw
 
 _SMALLEST = 1e-30
 """Below it numbers are zero here: what is divided by them overflows, or is flushed, in some kernels."""

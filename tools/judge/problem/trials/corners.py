@@ -28,6 +28,7 @@ from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, o
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lasting_answers import in_parts, is_known
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
+from kernelagent.tools.judge.problem.trials.overflow import below_overflow
 from kernelagent.tools.judge.problem.trials.planting.literals import Literals
 from kernelagent.tools.judge.problem.trials.probes import (
     REFUSALS,
@@ -36,7 +37,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
-from kernelagent.tools.judge.problem.trials.trials import below_overflow, draw, fresh_seed
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 

@@ -13,9 +13,9 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.lasting_answers import Lasting, lasting
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
+from kernelagent.tools.judge.problem.trials.overflow import below_overflow
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.problem.trials.trials import below_overflow
 from kernelagent.tools.judge.verify.compare import compare
 
 _AS_THEY_ARE = nullcontext()

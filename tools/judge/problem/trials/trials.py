@@ -7,7 +7,7 @@ sees a sequence of calls and reloads, and cannot tell which of them decide.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -20,7 +20,6 @@ from torch.utils._pytree import tree_map_only
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.tables.probes import AT_THE_END, PROBE, names_in
 from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact
-from kernelagent.tools.calls.torch_dtypes import RANGE_OF_FLOAT32
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden, name_of_input
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.conversions import defined_as_in
@@ -32,6 +31,13 @@ from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
 from kernelagent.tools.judge.problem.trials.layouts import with_loose_ones
 from kernelagent.tools.judge.problem.trials.one_trial import pair, trial_on
 from kernelagent.tools.judge.problem.trials.other_signs import OtherSigns
+from kernelagent.tools.judge.problem.trials.overflow import (
+    below_overflow,
+    beyond_float32,
+    beyond_half,
+    has_range_of_float32,
+    is_half,
+)
 from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.planting.planted import (
@@ -57,11 +63,6 @@ from kernelagent.tools.judge.verify.compare import compare
 
 _SEEDS = 1 << 62
 _AS_THEY_ARE = nullcontext()
-_NEARLY_INFINITE = 1e30
-"""Probes with larger float32 or bfloat16 outputs are weakened or dropped: an intermediate may overflow."""
-_NEARLY_NOTHING = torch.finfo(torch.float32).tiny
-"""So are those with an output that is smaller in every element, and not zero: on the way there parts of a product may be
-infinite beside parts that are nothing, in one order of the factors and not in another."""
 Plan = tuple[tuple[str, tuple[str, ...]], ...]
 _WEIGHTS = ("given", "random", "positive", "nudged", "planted", "random")
 PLAN_AT_THE_END: Plan = (
@@ -284,10 +285,10 @@ def trials_of(
     right = oracle.in_float64_or_eager(natural)
     given: list[Any] = []
     defined = defined_as_in(lambda: given.append(oracle.eager(natural)))
-    kinds = {n: t.dtype for n, t in compare.leaves(given[0]) if _has_range_of_float32(t)}
-    has_halves = any(_is_half(leaf) for _, leaf in compare.leaves(given[0]))
+    kinds = {n: t.dtype for n, t in compare.leaves(given[0]) if has_range_of_float32(t)}
+    has_halves = any(is_half(leaf) for _, leaf in compare.leaves(given[0]))
     leaves = [leaf for _, leaf in compare.leaves(right) if isinstance(leaf, torch.Tensor)]
-    scale, usual = compare.scales_of(right), share_nonfinite(_beyond_half(leaves, given[0]))
+    scale, usual = compare.scales_of(right), share_nonfinite(beyond_half(leaves, given[0]))
 
     own = named_tensors(natural)
 
@@ -296,8 +297,8 @@ def trials_of(
 
     def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
         with defined:
-            answer = _beyond_float32(oracle.in_float64_or_eager(with_(tensors)), kinds)
-            return _beyond_half(answer, oracle.eager(with_(tensors))) if has_halves else answer
+            answer = beyond_float32(oracle.in_float64_or_eager(with_(tensors)), kinds)
+            return beyond_half(answer, oracle.eager(with_(tensors))) if has_halves else answer
 
     def eager(tensors: Mapping[str, torch.Tensor]) -> Any:
         with defined:
@@ -369,51 +370,6 @@ def trials_of(
                 another = partial(draw, source)
                 trial = with_sequel(oracle, trial, scale, generator, sequel, another)
         yield trial
-
-
-def _has_range_of_float32(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.dtype in (*RANGE_OF_FLOAT32, torch.complex64)
-
-
-def _is_half(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float16
-
-
-def _beyond_half(answer: list[Any], eager: Any) -> list[Any]:
-    """The float64 answer, infinite where fp16 has overflowed: a right kernel may round at other places on the way."""
-    ours = [leaf for _, leaf in compare.leaves(eager) if isinstance(leaf, torch.Tensor)]
-    return [
-        torch.where(own.isfinite(), leaf, torch.inf) if _is_half(own) else leaf
-        for own, leaf in zip(ours, answer, strict=True)
-    ]
-
-
-def _beyond_float32(answer: Any, names: Collection[str]) -> list[Any]:
-    """The float64 answer, infinite where float32 intermediates may well overflow on the way to it."""
-    result = dict(compare.leaves(answer))
-    return [
-        _infinite_where_unsure(leaf) if name in names else leaf
-        for name, leaf in result.items()
-        if isinstance(leaf, torch.Tensor)
-    ]
-
-
-def _infinite_where_unsure(leaf: torch.Tensor) -> torch.Tensor:
-    size = leaf.abs()
-    # Of 8 bits torch compares none, and none is so small.
-    wide = leaf.element_size() > 1 and size.numel() > 0
-    if wide and 0 < float(size.max()) < _NEARLY_NOTHING:
-        return torch.full_like(leaf, torch.inf)
-    return torch.where(size > _NEARLY_INFINITE, torch.inf, leaf)
-
-
-def below_overflow(answer: Any) -> Any:
-    """The same tree, infinite where an intermediate in float32 may well overflow on the way to it."""
-    return tree_map_only(
-        torch.Tensor,
-        lambda t: _infinite_where_unsure(t) if is_inexact(t) else t,
-        answer,
-    )
 
 
 def _of_one_sign(
