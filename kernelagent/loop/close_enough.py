@@ -5,14 +5,14 @@ from __future__ import annotations
 from kernelagent.domain.history import Turn
 
 
-def close_enough(best: Turn | None, share: float | None) -> str | None:
-    """Why the run ends: of the best's time at most `share` (0 to 1) is left to gain. None: it goes on.
+def close_enough(best: Turn | None, share: float) -> str | None:
+    """Why the run ends: of the best's time at most `share` (above 0, to 1) is left to gain. None: it goes on.
 
-    `share`: None where nobody asked. What is left is measured where the device is there, else an estimate.
+    The time is measured where the device is there, else an estimate.
     """
     judged = None if best is None else best.evaluation
     headroom = None if judged is None else judged.headroom
-    if best is None or judged is None or headroom is None or share is None or headroom.left > share:
+    if best is None or judged is None or headroom is None or not share or headroom.left > share:
         return None
     how = "by the estimate " if judged.timing is None else ""
     return (

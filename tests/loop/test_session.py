@@ -198,7 +198,7 @@ def test_one_verdict_in_between_lets_it_go_on() -> None:
 
 def with_left(share: float) -> Evaluation:
     return replace(
-        accepted(1 / share),
+        accepted(2 - share),
         headroom=HeadroomFacts("default", 1 << 20, {}, 10.0, "dram", 1 - share, share),
     )
 
@@ -215,7 +215,7 @@ def test_a_run_ends_once_no_more_is_left_to_gain_than_the_user_asks_for(
 
 
 def test_without_being_asked_to_it_goes_on_whatever_is_left(folder: RunFolder) -> None:
-    verdicts = [with_left(0.04), with_left(0.02), with_left(0.01), with_left(0.005)]
+    verdicts = [with_left(0.04), with_left(0.02), with_left(0.01), with_left(0.0)]
     session = session_in(folder, Recorded(verdicts), Scripted(REPLIES))
     assert "nothing left to try" in session.run()
     assert len(session.history.turns) == 4

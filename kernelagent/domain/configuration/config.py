@@ -85,13 +85,14 @@ class RunConfig(JudgeOptions, BudgetOptions):
         Option("How long those calls may take together.", LIMITS, shown="180", least=0),
     ] = 180.0
     stop_at_headroom: Annotated[
-        float | None,
+        float,
         Option(
-            "End once at most this share of the best's time is left to gain, such as 0.05.",
+            "End once at most this share of the best's time is left to gain, such as 0.05; 0: never.",
             LIMITS,
+            shown="0",
             least=0,
         ),
-    ] = None
+    ] = 0.0
     candidates: Annotated[
         int,
         Option(
