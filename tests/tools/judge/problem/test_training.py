@@ -20,7 +20,7 @@ from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel, pro
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.steps.training import require_trainable
+from kernelagent.tools.judge.problem.steps.training import require_trainable, training_rounds
 from kernelagent.tools.judge.problem.trials.inputs import input_sources
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.lanes import often
@@ -247,6 +247,18 @@ def test_a_call_in_training_mode_stands_between_where_the_modules_own_gradients_
     )
     oracle = _asked_to_train(tmp_path / "norm.py", text + _INPUTS)
     assert oracle.may_be_called_between is bears
+
+
+@pytest.mark.long
+def test_infinities_where_a_mask_hides_drop_no_inputs_of_training_steps() -> None:
+    path = problem_path("q_log_softmax")
+    problem = load_problem(ProblemSpec(path=str(path)))
+    oracle = Oracle(problem, "cpu", nullcontext)
+    sources = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
+    require_trainable(oracle, sources)
+    dropped = [item for made in training_rounds(oracle, sources, {}) for item in made.dropped]
+    # A row that is hidden whole is NaN.
+    assert {item.name for item in dropped} <= {"mask_shapes"}, dropped
 
 
 def test_a_module_without_gradients_is_a_problem(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ class StepProbes:
     turns: Iterator[int]
     """Which of the patterns comes next."""
     literals: Literals = NONE
+    usual: float = 0.0
+    """Share of what a natural step leaves that is not finite, as of answers in which a mask hides."""
 
     def of(
         self, name: str, oracle: Oracle, scales: Mapping[str, float]
@@ -65,7 +67,7 @@ class StepProbes:
             return below_overflow(oracle.in_float64_or_eager(self._with(tensors)))
 
         fresh = named_tensors(draw(self.source))
-        probe = make_probe(name, fresh, self.generator, reference)
+        probe = make_probe(name, fresh, self.generator, reference, nonfinite_share=self.usual)
         return probe if isinstance(probe, Dropped) else StepInputs(self._with(probe.tensors))
 
     def _planted(
@@ -91,6 +93,7 @@ class StepProbes:
             exact,
             scales=scales,
             elementwise=False,
+            nonfinite_share=self.usual,
             turn=next(self.turns),
         )
         # Of many patterns, some have no answer: what was not asked of them is no news.

@@ -45,7 +45,7 @@ from kernelagent.tools.judge.problem.trials.planting.planted import (
     patterned_weights,
     planted_weights,
 )
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped, share_nonfinite
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.trials import (
     WITH_OTHER_SIGNS,
@@ -247,11 +247,12 @@ def _of_source(
     natural = draw(source)
     kinds = trained(oracle, natural)
     plain = with_upstream(oracle, natural, kinds.step(EVERYTHING, training=True), generator, 3)
-    scale = compare.scales_of(oracle.asking(plain).in_float64_or_eager(natural))
+    right = oracle.asking(plain).in_float64_or_eager(natural)
+    scale, usual = compare.scales_of(right), share_nonfinite(right)
     if source.writes.along:
         called = partial(name_of_input, oracle.module, source.full)
         yield Dropped("repeats", source.writes.said(called))
-    inputs = StepProbes(source, natural, generator, patterns, literals)
+    inputs = StepProbes(source, natural, generator, patterns, literals, usual)
     for at, name in enumerate(probes):
         flag = secrets.choice((True, False)) if at else number % 2 == 0
         moved = None

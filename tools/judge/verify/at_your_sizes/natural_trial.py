@@ -52,8 +52,10 @@ def _step_on_a_probe(given: Larger) -> Trial | None:
         natural = draw(given.source)
         step = replace(single_step(given.oracle, natural, generator), watched=True)
         oracle = given.oracle.asking(step)
-        scale = scaled(compare.scales_of(oracle.in_float64_or_eager(natural)), step)
-        made = StepProbes(given.source, natural, generator, turns).of(contents, oracle, scale)
+        right = oracle.in_float64_or_eager(natural)
+        scale = scaled(compare.scales_of(right), step)
+        inputs = StepProbes(given.source, natural, generator, turns, usual=share_nonfinite(right))
+        made = inputs.of(contents, oracle, scale)
         if not isinstance(made, StepInputs) or oracle.order_of_writes_shows(made.arguments):
             return None
         trial = trial_on(oracle, given.name, contents, made.arguments, scale, generator)
