@@ -44,6 +44,8 @@ _COUNTS = (
     *("requested_load_bytes", "requested_store_bytes", "load_sector_bytes", "store_sector_bytes"),
     *("atomics", "fp_operations", "fp64_operations", "int_operations", "special_operations"),
 )
+_MANY = 2.0
+"""Times the fewest bytes: with more, padding or scratch is a large part of what is moved."""
 _FORWARDS = {
     "a forward without gradients": USUAL,
     "a forward with frozen weights": Surroundings(gradients="frozen"),
@@ -232,12 +234,22 @@ def grows_less(
         if theirs[what] / from_here < _GROWTH * wanted:
             return (
                 f"its {what} grow by {theirs[what] / from_here:.3g} from the executed to the user's "
-                f"sizes, and {whose} by {wanted:.3g}"
+                f"sizes, and {whose} by {wanted:.3g}{_padded(what, ours[what], fewest_bytes)}"
             )
     needed = large[_PRODUCTS] if at_least else 0.0
     if theirs[_PRODUCTS] < _GROWTH * needed:
         return f"it does {theirs[_PRODUCTS]:.3g} {_PRODUCTS} at the user's sizes, of {needed:.3g}"
     return None
+
+
+def _padded(what: str, executed: float, fewest_bytes: tuple[int, int] | None) -> str:
+    """What may hide the growth of an honest kernel, and how much of it there is; empty where nothing shows it."""
+    if what != _BYTES or fewest_bytes is None or executed <= _MANY * fewest_bytes[0]:
+        return ""
+    return (
+        f" (less than half as much); where it is executed it moves {executed / fewest_bytes[0]:.2g} times the latter: scratch "
+        f"that is padded to whole blocks hides there how its work grows"
+    )
 
 
 def computes_fewer(

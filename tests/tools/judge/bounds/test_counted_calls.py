@@ -92,7 +92,11 @@ def test_a_fused_kernel_need_not_move_what_lies_between_operations() -> None:
     reference = [_RELU], grown(64)
     assert "the reference's by 64" in str(grows_less(executed, full, reference))
     assert grows_less(executed, full, reference, (2 * _MIB, 16 * _MIB)) is None
+    padded = str(grows_less(executed, full, reference, (_MIB // 4, 40 * _MIB)))
+    assert "where it is executed it moves" in padded
+    assert "padded to whole blocks" in padded
     less = grows_less(executed, full, reference, (2 * _MIB, 40 * _MIB))
+    assert "padded" not in str(less)
     assert "those of inputs, weights and outputs by 20" in str(less)
 
 
