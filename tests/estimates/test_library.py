@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
@@ -17,6 +17,7 @@ from kernelagent.tools.estimates.least import facts_of_least, least_of
 from kernelagent.tools.estimates.library import Library, library_for
 from kernelagent.tools.estimates.modules import traced
 from kernelagent.tools.estimates.operations import Operation
+from kernelagent.tools.estimates.windows import read_share
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for, gpus
 from tests.lanes import examples
 
@@ -193,6 +194,35 @@ def test_no_estimate_is_negative_or_without_end(width: int, kind: int, key: str)
     for forward in (library.eager(work), library.compiled(work)):
         assert 0 < forward.us.low <= forward.us.high < math.inf
     assert least_of(work, library.gpu).device_us > 0
+
+
+def test_the_least_leaves_out_what_lies_between_windows() -> None:
+    size, result = 128, 62
+    pool = nn.MaxPool3d(3, stride=2, padding=1, dilation=3)
+    least = least_of(operations(pool, meta(4, 8, size, size, size)), H100.gpu)
+    # Of the even places the first and the last are in no window; along rows all are moved.
+    planes = (size - 2) ** 2 * size
+    assert least.moved_bytes == 4 * 4 * 8 * (planes + result**3)
+    apart = nn.Conv2d(8, 8, 1, stride=2, bias=False)
+    least = least_of(operations(apart, meta(4, 8, size, size)), H100.gpu)
+    assert least.moved_bytes == 4 * (4 * 8 * (size // 2 * size + (size // 2) ** 2) + 8 * 8)
+
+
+@given(
+    st.integers(1, 20), st.integers(1, 4), st.integers(1, 4), st.integers(0, 2), st.integers(1, 3)
+)
+def test_windows_read_what_unfolding_says(
+    size: int, window: int, stride: int, padding: int, dilation: int
+) -> None:
+    reach = size + 2 * padding - dilation * (window - 1)
+    assume(reach >= 1)
+    result = (reach - 1) // stride + 1
+    found = read_share(
+        *([n, 1] for n in (size, window, result, stride)), [padding, 0], [dilation, 1]
+    )
+    column = torch.arange(1.0, size + 1).reshape(1, 1, size, 1)
+    met = nn.functional.unfold(column, (window, 1), (dilation, 1), (padding, 0), (stride, 1))
+    assert found == pytest.approx(len(set(met.flatten().tolist()) - {0.0}) / size)
 
 
 def test_the_least_counts_a_convolutions_products_and_its_input() -> None:

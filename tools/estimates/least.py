@@ -6,6 +6,7 @@ reference's own operators do: algebra may need less. It is reported only and dec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -142,10 +143,13 @@ def _bytes(operations: Sequence[Operation]) -> tuple[int, int]:
     pending: dict[int, int] = {}
     made: set[int] = set()
     for operation in operations:
-        for operand in operation.reads:
+        for at, operand in enumerate(operation.reads):
             pending.pop(operand.key, None)
             if operand.key not in made:
-                given[operand.key] = max(given.get(operand.key, 0), operand.moved_bytes)
+                # Of a convolution and a pooling the input is the first.
+                share = operation.facts.get("read_share", 1.0) if at == 0 else 1.0
+                read = math.ceil(share * operand.moved_bytes)
+                given[operand.key] = max(given.get(operand.key, 0), read)
         results = operation.writes
         if operation.kind in _FIRST_RESULT_ONLY:
             results = results[:1]

@@ -14,6 +14,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.tools.calls.torch_dtypes import name_of
+from kernelagent.tools.estimates.windows import read_share
 from kernelagent.tools.virtual.cost.ceilings import SECTOR_BYTES
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any], Any]
@@ -209,8 +210,11 @@ def _convolution(
     window = math.prod(spatial)
     # One-dimensional convolutions are run as two-dimensional ones of height 1.
     sizes = [*spatial] if len(spatial) > 1 else [1, *spatial]
+    places = [int(n) for n in x.shape[2:]]
+    met = 1.0 if transposed else read_share(places, spatial, result, stride, padding, dilation)
     return {
         "dims": len(spatial),
+        "read_share": met,
         "transposed": float(bool(transposed)),
         "groups": groups,
         "channels_in": channels_in,
@@ -336,22 +340,35 @@ def _pooled(
     dims = 3 if "3d" in name else 2
     places_in = math.prod(x.shape[-dims:])
     places_out = math.prod(result.shape[-dims:])
-    adaptive = "adaptive" in name
+    adaptive, met = "adaptive" in name, 1.0
     if adaptive:
         window = places_in / max(1, places_out)
     else:
-        given = args[1] if isinstance(args[1], list | tuple) else [args[1]]
-        sizes = list(given) * (dims if len(given) == 1 else 1)
-        window = math.prod(s for s, n in zip(sizes[-dims:], x.shape[-dims:], strict=False) if n)
+        sizes = _of_each(args, 1, dims, [1] * dims)
+        window = math.prod(s for s, n in zip(sizes, x.shape[-dims:], strict=False) if n)
+        strides, paddings = _of_each(args, 2, dims, sizes), _of_each(args, 3, dims, [0] * dims)
+        dilations = _of_each(args, 4, dims, [1] * dims) if name.startswith("max") else [1] * dims
+        inside, outside = list(x.shape[-dims:]), list(result.shape[-dims:])
+        met = read_share(inside, sizes, outside, strides, paddings, dilations)
     return {
         "dims": dims,
         "window": float(window),
+        "read_share": met,
         "adaptive": float(adaptive),
         "indices": float(len(out) > 1),
         "results": result.numel(),
         "flat": float(x.shape[-2] == 1),
         "reuse": float(window) * places_out / max(1, places_in),
     }
+
+
+def _of_each(args: tuple[Any, ...], at: int, dims: int, usual: list[int]) -> list[int]:
+    """An argument with a number for each dimension, or one for all; `usual` where it was not given."""
+    given = args[at] if at < len(args) else ()
+    numbers = [int(n) for n in (given if isinstance(given, list | tuple) else [given])]
+    if not numbers:
+        return usual
+    return numbers[-dims:] if len(numbers) > 1 else numbers * dims
 
 
 def _attended(
