@@ -218,7 +218,7 @@ def test_windows_read_what_unfolding_says(
     assume(reach >= 1)
     result = (reach - 1) // stride + 1
     found = read_share(
-        *([n, 1] for n in (size, window, result, stride)), [padding, 0], [dilation, 1]
+        [size, 1], [window, 1], [result, 1], [stride, 1], [padding, 0], [dilation, 1]
     )
     column = torch.arange(1.0, size + 1).reshape(1, 1, size, 1)
     met = nn.functional.unfold(column, (window, 1), (dilation, 1), (padding, 0), (stride, 1))

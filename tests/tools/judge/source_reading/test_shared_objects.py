@@ -157,6 +157,8 @@ KERNELS = {
     "a function out of a row": "(put,)[0](b_ptr, 1)",
     "assembly": "tl.inline_asm_elementwise('st', '=r,l', [b_ptr], tl.int32, False, 1)",
     "another function of a name": "helper(value=1, to=b_ptr)",
+    "an address that a function makes": "p, _ = moved(b_ptr)\n    tl.store(p, 1)",
+    "an address of a function that asks another": "tl.store(moved_again(i, to=b_ptr), 1)",
 }
 
 
@@ -172,6 +174,17 @@ def helper(to, value):
 
 
 @triton.jit
+def moved(to):
+    return to + 1, tl.load(to)
+
+
+@triton.jit
+def moved_again(by, to):
+    place, _ = moved(to)
+    return place + by
+
+
+@triton.jit
 def both(a_ptr, b_ptr, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     {store}
@@ -183,6 +196,30 @@ KEPT = torch.zeros(4)
     body = "both[(1,)](x, KEPT, BLOCK=64)"
     assert "keeps_state" in codes(module(body, top=top))
     assert "keeps_state" not in codes(module(body, top=top.replace(store, "pass")))
+
+
+def test_what_a_function_loads_and_gives_back_is_no_address():
+    top = """
+@triton.jit
+def product(a_desc, b_desc, n: tl.constexpr):
+    sums = tl.zeros((16, 16), tl.float32)
+    for at in range(0, n, 16):
+        sums = tl.dot(a_desc.load([0, at]), b_desc.load([at, 0]), sums)
+    return sums, tl.max(sums, axis=1)
+
+
+@triton.jit
+def whole(a_desc, b_desc, c_ptr, n: tl.constexpr):
+    sums, largest = product(a_desc, b_desc, n)
+    tl.store(c_ptr + tl.arange(0, 16), largest)
+
+
+KEPT = torch.zeros(16, 16)
+"""
+    body = "whole[(1,)](TensorDescriptor.from_tensor(KEPT, [16, 16]), x, x, n=16)"
+    top = f"from triton.tools.tensor_descriptor import TensorDescriptor\n{top}"
+    assert "keeps_state" not in codes(module(body, top=top))
+    assert "keeps_state" in codes(module(body, top=top.replace("tl.max(sums, axis=1)", "a_desc")))
 
 
 CONSTRUCTORS = {

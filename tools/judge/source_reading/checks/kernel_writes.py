@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kernelagent.tools.judge.source_reading.following.names import Imported, Names, Own, Scope
 
@@ -22,34 +23,55 @@ _CALL_WHAT_THEY_ARE_GIVEN = frozenset(
     {"inline_asm_elementwise", "map_elementwise", "reduce", "associative_scan"}
 )
 
-Written = Mapping[str, tuple[Sequence[str], frozenset[str]]]
-"""By the name of a function: its parameters as a call gives them, and those it writes through."""
+
+@dataclass(frozen=True)
+class Memory:
+    """What a function of the text does with the memory that its parameters stand for."""
+
+    order: Sequence[str]
+    """Its parameters as a call gives them."""
+    written: frozenset[str] = frozenset()
+    """Those it writes through."""
+    returned: frozenset[str] = frozenset()
+    """Those that its result shares memory with."""
+
+
+_NOTHING_KNOWN = Memory(())
+Written = Mapping[str, Memory]
+"""By the name of a function."""
 
 
 def written_parameters(names: Names) -> Written:
     """Functions of one name count as one."""
     functions = [n for n in names.scopes if isinstance(n, ast.FunctionDef)]
-    result: dict[str, tuple[Sequence[str], frozenset[str]]] = {
-        f.name: (parameter_order(f, names), frozenset()) for f in functions
-    }
+    result = {f.name: Memory(parameter_order(f, names)) for f in functions}
     grown = True
     while grown:
         grown = False
         for function in functions:
-            order, before = result[function.name]
-            now = before | frozenset(_written(function, names, result))
-            if now != before:
-                result[function.name] = order, now
-                grown = True
+            before = result[function.name]
+            written, returned = _used(function, names, result)
+            now = replace(
+                before, written=before.written | written, returned=before.returned | returned
+            )
+            grown = grown or now != before
+            result[function.name] = now
     return result
 
 
 def handed(node: ast.Call, names: Names, scope: Scope, known: Written) -> Iterator[ast.expr]:
     """The arguments of a call that the called function of the text writes into."""
     for name in _called(node, names, scope):
-        order, written = known.get(name, ((), frozenset()))
-        pairs = [*zip(order, node.args, strict=False), *((k.arg, k.value) for k in node.keywords)]
-        yield from (value for parameter, value in pairs if parameter in written)
+        memory = known.get(name, _NOTHING_KNOWN)
+        yield from _given_for(memory.written, memory, node)
+
+
+def _given_for(parameters: frozenset[str], memory: Memory, node: ast.Call) -> Iterator[ast.expr]:
+    pairs = [
+        *zip(memory.order, node.args, strict=False),
+        *((k.arg, k.value) for k in node.keywords),
+    ]
+    yield from (value for parameter, value in pairs if parameter in parameters)
 
 
 def _called(node: ast.Call, names: Names, scope: Scope) -> Iterator[str]:
@@ -82,10 +104,22 @@ def parameter_order(function: ast.FunctionDef | ast.AsyncFunctionDef, names: Nam
     )
 
 
-def _written(function: ast.FunctionDef, names: Names, known: Written) -> Iterator[str]:
+def _used(
+    function: ast.FunctionDef, names: Names, known: Written
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The parameters that are written through, and those that the result shares memory with."""
     pointers = _Pointers(function, names, known)
-    every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    yield from (a.arg for a in every if pointers.is_written(a.arg))
+    written: set[str] = set()
+    returned: set[str] = set()
+    for argument in (
+        *function.args.posonlyargs,
+        *function.args.args,
+        *function.args.kwonlyargs,
+    ):
+        pointers.follow(argument.arg)
+        written |= {argument.arg} if pointers.are_written() else set()
+        returned |= {argument.arg} if pointers.are_returned() else set()
+    return frozenset(written), frozenset(returned)
 
 
 class _Pointers:
@@ -102,8 +136,8 @@ class _Pointers:
             isinstance(b, Own) and b.kind == "kernel" for b in outer.bindings[function.name]
         )
 
-    def is_written(self, parameter: str) -> bool:
-        """Whether the function writes through this parameter."""
+    def follow(self, parameter: str) -> None:
+        """From now on ask about this one, by all the names it gets."""
         self._aliases, grown = {parameter}, True
         while grown:
             grown = False
@@ -113,7 +147,17 @@ class _Pointers:
                     bound = {name for target in targets for name in _bound(target)}
                     grown = grown or not bound <= self._aliases
                     self._aliases |= bound
+
+    def are_written(self) -> bool:
+        """Whether the function writes through the parameter."""
         return any(self._writes(node) for node in self._nodes)
+
+    def are_returned(self) -> bool:
+        """Whether what it returns shares memory with the parameter."""
+        return any(
+            isinstance(node, ast.Return) and node.value is not None and self._points(node.value)
+            for node in self._nodes
+        )
 
     def _any(self, nodes: Iterable[ast.expr]) -> bool:
         return any(self._points(node) for node in nodes)
@@ -151,6 +195,9 @@ class _Pointers:
             and self._points(called.value)
         ):
             return True
+        # Outside a kernel it may have been put into anything on the way.
+        if self._in_kernel and (own_result := self._of_own_function(node)) is not None:
+            return own_result
         paths = self._names.paths(called, self._scope)
         last = {path.rpartition(".")[2] for path in paths}
         if self._in_kernel:
@@ -159,6 +206,22 @@ class _Pointers:
             return not contents and self._any(given)
         own = any(isinstance(m, Own) for m in self._names.meanings(called, self._scope))
         return (own or bool(last & VIEWS)) and self._any(given)
+
+    def _of_own_function(self, node: ast.Call) -> bool | None:
+        """Whether the result of a function of the text shares memory with the parameter; None: it is none that is known."""
+        meanings = self._names.meanings(node.func, self._scope)
+        known = [
+            self._known[m.name]
+            for m in meanings
+            if isinstance(m, Own) and m.kind in ("function", "kernel") and m.name in self._known
+        ]
+        if not known or len(known) < len(meanings):
+            return None
+        if any(isinstance(argument, ast.Starred) for argument in node.args):
+            return None
+        if any(keyword.arg is None for keyword in node.keywords):
+            return None
+        return any(self._any(_given_for(memory.returned, memory, node)) for memory in known)
 
     def _writes(self, node: ast.AST) -> bool:
         match node:

@@ -222,7 +222,8 @@ class Shared:
             if parameter is None or parameter not in [a.arg for a in every]:
                 return False
             if self._is_kernel(function):
-                if parameter in self._written.get(name, ((), frozenset()))[1]:
+                known = self._written.get(name)
+                if known is not None and parameter in known.written:
                     return False
             elif not self._name_is_read(ast.Name(parameter), self._names.scopes[function]):
                 return False
