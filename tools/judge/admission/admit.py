@@ -16,6 +16,7 @@ from kernelagent.tools.judge.admission.checkable import Admission, admit
 from kernelagent.tools.judge.admission.mutants import Checked
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.masked_answers import shares_nonfinite
 from kernelagent.tools.judge.problem.trials.one_trial import (
     reference_by_name,
     state_tensors,
@@ -27,7 +28,6 @@ from kernelagent.tools.judge.problem.trials.probes import (
     applies,
     make_probe,
     named_tensors,
-    share_nonfinite,
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
@@ -75,7 +75,7 @@ def admission_of(
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
     oracle.use_weights(perturbed_state(oracle.given_weights, parameters, generator).tensors)
     reference = reference_by_name(oracle, natural)
-    usual = share_nonfinite(first.expected.output64)
+    usual = shares_nonfinite(first.expected.output64)
     left_out: list[str] = []
     for name, kind in PROBE.items():
         drawn = named_tensors(draw(source))
@@ -84,7 +84,7 @@ def admission_of(
         if time.half_is_up and len(cases) >= _FEWEST_CASES:
             left_out.append(name)
             continue
-        probe = make_probe(name, drawn, generator, reference, nonfinite_share=usual)
+        probe = make_probe(name, drawn, generator, reference, usual=usual)
         if isinstance(probe, Dropped):
             continue
         args, kwargs = with_tensors(natural, probe.tensors)

@@ -25,7 +25,8 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected

@@ -18,7 +18,8 @@ from kernelagent.tools.judge.contribution.check import Report, Start, Step, audi
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import again_at
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, share_nonfinite
+from kernelagent.tools.judge.problem.trials.probes import share_nonfinite
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.timing import observed
 from kernelagent.tools.judge.verify.findings import Findings

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernelagent.domain.tables.probes import PROBE
+from kernelagent.tools.judge.problem.trials.masked_answers import shares_nonfinite
 from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
 from kernelagent.tools.judge.problem.trials.probes import (
     Dropped,
@@ -13,7 +14,6 @@ from kernelagent.tools.judge.problem.trials.probes import (
     named_tensors,
     probe_inputs,
     share_nonfinite,
-    share_of_masks,
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials.sequels import rearranged
@@ -136,8 +136,8 @@ def test_infinities_that_natural_inputs_give_too_do_not_drop_a_probe():
         return tensors["x"].double().masked_fill(mask, -torch.inf)
 
     natural = {"x": torch.randn(8, 8, generator=seeded())}
-    share = share_nonfinite(masked(natural))
-    result = make_probe("rowaffine", natural, seeded(), masked, nonfinite_share=share)
+    usual = shares_nonfinite(masked(natural))
+    result = make_probe("rowaffine", natural, seeded(), masked, usual=usual)
     assert isinstance(result, Probe)
     assert isinstance(make_probe("rowaffine", natural, seeded(), masked), Dropped)
 
@@ -151,22 +151,12 @@ def test_infinities_of_masks_that_are_drawn_anew_do_not_drop_a_probe():
         "x": torch.randn(64, 64, generator=seeded()),
         "mask": torch.rand(64, 64, generator=seeded()) < 0.3,
     }
-    usual = share_nonfinite(masked_by_input(natural))
+    usual = shares_nonfinite(masked_by_input(natural))
     for name in ("rowaffine", "onehot", "times30", "spikes"):
         # Less than any draw has: it is the probe's own masks that count.
-        made = make_probe(name, natural, seeded(), masked_by_input, nonfinite_share=usual / 2)
+        made = make_probe(name, natural, seeded(), masked_by_input, usual=(usual[0] / 2,))
         assert isinstance(made, Probe), name
         assert isinstance(make_probe(name, natural, seeded(), masked_by_input), Dropped), name
-
-
-def test_masks_that_bring_nan_drop_a_probe():
-    natural = {"x": torch.randn(4, 4, generator=seeded()), "mask": torch.eye(4).bool()}
-    hidden = {**natural, "mask": torch.ones(4, 4).bool()}
-    usual = share_nonfinite(masked_by_input(natural))
-    assert share_of_masks(usual, hidden, natural, masked_by_input) == usual
-    more = {**natural, "mask": natural["mask"] | torch.eye(4).bool().roll(1, 0)}
-    assert share_of_masks(usual, more, natural, masked_by_input) == 2 * usual
-    assert share_of_masks(0.0, more, natural, masked_by_input) == 0.0
 
 
 @pytest.mark.parametrize("name", MADE_HERE)

@@ -19,7 +19,7 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.met_numbers import met_numbers
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 
 Weights = Mapping[str, torch.Tensor]

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 from kernelagent.tools.calls.torch_dtypes import holds_integers
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 
 _MEETS = frozenset(
     "remainder fmod floor_divide div eq ne lt le gt ge clamp clamp_min clamp_max minimum maximum".split()

@@ -14,6 +14,7 @@ from kernelagent.tools.calls.complex_numbers import is_inexact
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.masked_answers import FINITE, Shares
 from kernelagent.tools.judge.problem.trials.overflow import below_overflow
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.planting.planted import can_plant, planted
@@ -49,8 +50,8 @@ class StepProbes:
     turns: Iterator[int]
     """Which of the patterns comes next."""
     literals: Literals = NONE
-    usual: float = 0.0
-    """Share of what a natural step leaves that is not finite, as of answers in which a mask hides."""
+    usual: Shares = FINITE
+    """Of what a natural step leaves, as of answers in which a mask hides."""
 
     def of(
         self, name: str, oracle: Oracle, scales: Mapping[str, float]
@@ -67,7 +68,7 @@ class StepProbes:
             return below_overflow(oracle.in_float64_or_eager(self._with(tensors)))
 
         fresh = named_tensors(draw(self.source))
-        probe = make_probe(name, fresh, self.generator, reference, nonfinite_share=self.usual)
+        probe = make_probe(name, fresh, self.generator, reference, usual=self.usual)
         return probe if isinstance(probe, Dropped) else StepInputs(self._with(probe.tensors))
 
     def _planted(
@@ -93,7 +94,7 @@ class StepProbes:
             exact,
             scales=scales,
             elementwise=False,
-            nonfinite_share=self.usual,
+            usual=self.usual,
             turn=next(self.turns),
         )
         # Of many patterns, some have no answer: what was not asked of them is no news.

@@ -37,6 +37,7 @@ from kernelagent.tools.judge.problem.steps.steps import (
 from kernelagent.tools.judge.problem.steps.upstreams import turns
 from kernelagent.tools.judge.problem.trials.distinct_numbers import ORDER_SHOWS
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.masked_answers import shares_nonfinite
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.other_signs import OtherSigns
 from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_state
@@ -45,7 +46,8 @@ from kernelagent.tools.judge.problem.trials.planting.planted import (
     patterned_weights,
     planted_weights,
 )
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, Dropped, share_nonfinite
+from kernelagent.tools.judge.problem.trials.probes import Dropped
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.trials import (
     WITH_OTHER_SIGNS,
@@ -248,7 +250,7 @@ def _of_source(
     kinds = trained(oracle, natural)
     plain = with_upstream(oracle, natural, kinds.step(EVERYTHING, training=True), generator, 3)
     right = oracle.asking(plain).in_float64_or_eager(natural)
-    scale, usual = compare.scales_of(right), share_nonfinite(right)
+    scale, usual = compare.scales_of(right), shares_nonfinite(right)
     if source.writes.along:
         called = partial(name_of_input, oracle.module, source.full)
         yield Dropped("repeats", source.writes.said(called))

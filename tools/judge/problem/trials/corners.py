@@ -27,15 +27,12 @@ from kernelagent.tools.judge.problem.steps.steps import EVERYTHING, trained, wit
 from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe, shaped_like
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lasting_answers import in_parts, is_known
+from kernelagent.tools.judge.problem.trials.masked_answers import is_as_finite, shares_nonfinite
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.overflow import below_overflow
 from kernelagent.tools.judge.problem.trials.planting.literals import Literals
-from kernelagent.tools.judge.problem.trials.probes import (
-    REFUSALS,
-    named_tensors,
-    share_nonfinite,
-    with_tensors,
-)
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
@@ -128,8 +125,10 @@ def _trial(
     scales = compare.scales_of(usual)
     eager, right = in_parts(asked.eager(arguments)), in_parts(exact(nullcontext()))
     moved = in_parts(exact(RoundedSteps(generator, keeps_whole=True)))
-    # As many as masks of infinities leave.
-    if max(share_nonfinite(eager), share_nonfinite(right)) > share_nonfinite(usual):
+    if not all(
+        is_as_finite(answer, shares_nonfinite(usual), lambda: usual, by_share=False)
+        for answer in (eager, right)
+    ):
         return None
     if not is_known(eager, right, eager, scales) or not is_known(moved, right, eager, scales):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import torch
@@ -71,7 +72,8 @@ def _from(
     made: list[Trial] = []
     for _ in range(_CALLS):
         arguments = draw(source)
-        trial = known_trial(oracle, source.name, arguments, generator)
+        given = partial(oracle.with_weights, oracle.given_weights, arguments)
+        trial = known_trial(oracle, source.name, arguments, generator, beside=given)
         if trial is None:
             break
         made.append(trial)

@@ -16,10 +16,8 @@ from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.trials.input_domain import (
     Tensors,
 )
-from kernelagent.tools.judge.problem.trials.probes import (
-    REFUSALS,
-    share_nonfinite,
-)
+from kernelagent.tools.judge.problem.trials.masked_answers import is_finite_everywhere
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 from kernelagent.tools.judge.verify.compare.regions import region_norms
@@ -65,17 +63,17 @@ def lasting(
     eager: Eager,
     exact: Float64,
     scales: Mapping[str, float],
-    nonfinite_share: float = 0.0,
+    is_finite: Callable[[Any], bool] = is_finite_everywhere,
     *,
     at_ends: bool = False,
 ) -> Lasting | str:
     """Whether the reference has an answer to these inputs that its own rounding leaves alone; else why not.
 
-    `at_ends`: what is exactly one or minus one has no rounding, which would lead out of a domain's bounds.
+    `is_finite`: whether an answer is as finite as it must be; `at_ends`: what is exactly one or minus one has no rounding, which would lead out of a domain's bounds.
     """
     try:
         given, right = in_parts(eager(tensors)), in_parts(exact(tensors))
-        if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
+        if not is_finite(given) or not is_finite(right):
             return "the reference's answer is not finite"
         inputs = in_parts(
             exact({n: _rounded(t, generator, at_ends=at_ends) for n, t in tensors.items()})

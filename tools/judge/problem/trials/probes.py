@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
 import torch
 
-from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.tables.probes import PROBE
-from kernelagent.tools.calls.complex_numbers import in_each_part, is_inexact, without_tiny
+from kernelagent.tools.calls.complex_numbers import in_each_part, without_tiny
 from kernelagent.tools.judge.problem.trials.input_domain import (
     Domain,
     Tensors,
@@ -29,6 +29,14 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     standard_normal,
 )
 from kernelagent.tools.judge.problem.trials.layouts import in_layout_of
+from kernelagent.tools.judge.problem.trials.masked_answers import (
+    FINITE,
+    Shares,
+    is_as_finite,
+    shares_nonfinite,
+    with_natural_numbers,
+)
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.verify.compare.compare import leaves
 
 Freedom = Literal["any", "signs", "range"]
@@ -36,7 +44,6 @@ Freedom = Literal["any", "signs", "range"]
 Reference = Callable[[Tensors], Any]
 """The float64 reference on named tensors; returns its result tree."""
 _LADDER: tuple[Freedom, ...] = ("any", "signs", "range")
-REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
 _WIDEST = 4
 """Rows of `rowaffine` differ in scale by powers of two up to this one."""
 _SPIKE = 30.0
@@ -110,12 +117,12 @@ def make_probe(
     generator: torch.Generator,
     reference: Reference,
     *,
-    nonfinite_share: float = 0.0,
+    usual: Shares = FINITE,
 ) -> Probe | Dropped:
     """The probe called `name` (one of `domain.tables.probes.PROBES`) from a fresh natural draw.
 
-    `reference` must be finite on it but for `nonfinite_share`, the share of its answer that is NaN
-    or infinite on natural inputs already. The generator's state is the only randomness.
+    `reference` must be as finite on it as on natural inputs, whose shares of what is not are `usual`. The generator's state
+    is the only randomness.
     """
     reason = ""
     start = generator.get_state()
@@ -128,47 +135,15 @@ def make_probe(
             message = str(error).strip().splitlines() or [type(error).__name__]
             reason = f"the reference refuses it: {message[-1]:.200}"
             continue
-        share = share_nonfinite(answer)
-        if share <= nonfinite_share or share <= share_of_masks(
-            nonfinite_share, tensors, natural, reference
-        ):
+        if is_as_finite(answer, usual, partial(reference, with_natural_numbers(tensors, natural))):
             return Probe(name, tensors, answer, freedom)
-        reason = f"{share:.1%} of the reference's answer is not finite"
+        reason = f"{share_nonfinite(answer):.1%} of the reference's answer is not finite"
     return Dropped(name, reason)
-
-
-def share_of_masks(usual: float, tensors: Tensors, natural: Tensors, reference: Reference) -> float:
-    """The largest share of an output that masks and integers of a probe alone make infinite, with natural numbers beside them.
-
-    `usual` where nothing is infinite on natural inputs, or where they bring NaN: of rows in which all is masked, kernels make
-    what they like.
-    """
-    if not usual:
-        return usual
-    beside = {name: natural[name] if is_inexact(t) else t for name, t in tensors.items()}
-    try:
-        answer = reference(beside)
-    except REFUSALS:
-        return usual
-    whole = [leaf for _, leaf in leaves(answer) if isinstance(leaf, torch.Tensor)]
-    if any(bool(leaf.isnan().any()) for leaf in whole if is_inexact(leaf)):
-        return usual
-    return max(usual, share_nonfinite(answer))
 
 
 def share_nonfinite(result: Any) -> float:
     """Largest share of NaN and infinite elements in one output of a result tree."""
-    shares = [
-        1 - float(_in_full(leaf).isfinite().to(torch.float32).mean())
-        for _, leaf in leaves(result)
-        if isinstance(leaf, torch.Tensor) and is_inexact(leaf) and leaf.numel()
-    ]
-    return max(shares, default=0.0)
-
-
-def _in_full(leaf: torch.Tensor) -> torch.Tensor:
-    """Of 8 bits, torch can hardly do anything."""
-    return leaf.to(torch.float32) if leaf.element_size() < 2 else leaf
+    return max(shares_nonfinite(result), default=0.0)
 
 
 def probe_inputs(

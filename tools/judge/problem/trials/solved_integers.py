@@ -24,7 +24,8 @@ from kernelagent.tools.judge.problem.trials.planting.beside_multiples import (
     end_of_range,
 )
 from kernelagent.tools.judge.problem.trials.planting.literals import Literals
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.problem.trials.unlike import in_drawn_order

@@ -29,6 +29,7 @@ from kernelagent.tools.judge.problem.trials.distinct_numbers import ORDER_SHOWS
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
 from kernelagent.tools.judge.problem.trials.layouts import with_loose_ones
+from kernelagent.tools.judge.problem.trials.masked_answers import is_as_finite, shares_nonfinite
 from kernelagent.tools.judge.problem.trials.one_trial import pair, trial_on
 from kernelagent.tools.judge.problem.trials.other_signs import OtherSigns
 from kernelagent.tools.judge.problem.trials.overflow import (
@@ -48,15 +49,14 @@ from kernelagent.tools.judge.problem.trials.planting.planted import (
     planted_weights,
 )
 from kernelagent.tools.judge.problem.trials.probes import (
-    REFUSALS,
     Dropped,
     applies,
     fresh_inputs,
     make_probe,
     named_tensors,
-    share_nonfinite,
     with_tensors,
 )
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.sequels import Sequel, nudged, with_sequel
 from kernelagent.tools.judge.verify.compare import compare
@@ -209,9 +209,16 @@ def with_an_answer(
             exact = [oracle.in_float64_or_eager(a) for a in natural]
         except REFUSALS:
             continue
-        if share_nonfinite(answers) == 0 and is_known(answers, exact, answers, {}):
+        if not is_known(answers, exact, answers, {}):
+            continue
+        given = partial(_under_given_weights, oracle, natural)
+        if is_as_finite(answers, shares_nonfinite(given()), given, by_share=False):
             return weights
     return oracle.given_weights if otherwise is None else otherwise
+
+
+def _under_given_weights(oracle: Oracle, natural: Sequence[Arguments]) -> list[Any]:
+    return [oracle.with_weights(oracle.given_weights, arguments) for arguments in natural]
 
 
 def with_other_signs(
@@ -288,7 +295,7 @@ def trials_of(
     kinds = {n: t.dtype for n, t in compare.leaves(given[0]) if has_range_of_float32(t)}
     has_halves = any(is_half(leaf) for _, leaf in compare.leaves(given[0]))
     leaves = [leaf for _, leaf in compare.leaves(right) if isinstance(leaf, torch.Tensor)]
-    scale, usual = compare.scales_of(right), share_nonfinite(beyond_half(leaves, given[0]))
+    scale, usual = compare.scales_of(right), shares_nonfinite(beyond_half(leaves, given[0]))
 
     own = named_tensors(natural)
 
@@ -333,7 +340,7 @@ def trials_of(
             fresh = named_tensors(draw(source))
             made = planted(
                 name, fresh, literals, generator, eager, exact,
-                scales=scale, elementwise=elementwise(), nonfinite_share=usual,
+                scales=scale, elementwise=elementwise(), usual=usual,
                 turn=next(turns) if name in _PATTERNED else 0,
                 wanted=None if wanted is None else lambda made: wanted(with_(made)),
             )  # fmt: skip
@@ -347,7 +354,7 @@ def trials_of(
                 moved, near = made.moved, made.near
         else:
             fresh = named_tensors(draw(source))
-            probe = make_probe(name, fresh, generator, reference, nonfinite_share=usual)
+            probe = make_probe(name, fresh, generator, reference, usual=usual)
             if isinstance(probe, Dropped):
                 yield probe
                 continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.wrong_steps.followed import WrongStep
 from kernelagent.tools.judge.problem.wrong_steps.loop_reach import FEWEST_ROUNDS, LoopReach
 from kernelagent.tools.judge.problem.wrong_steps.unnoticed import UnnoticedSteps

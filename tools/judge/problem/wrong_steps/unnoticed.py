@@ -14,7 +14,7 @@ from typing import Any
 
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.wrong_steps.changes import Change
 from kernelagent.tools.judge.problem.wrong_steps.followed import (
     Step,

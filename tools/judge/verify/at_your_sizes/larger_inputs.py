@@ -32,7 +32,8 @@ from kernelagent.tools.judge.problem.trials.perturbed_state import perturbed_sta
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE
 from kernelagent.tools.judge.problem.trials.planting.planted import patterned_weights
 from kernelagent.tools.judge.problem.trials.planting.planted_values import Reach
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, with_an_answer
 from kernelagent.tools.virtual.cost.eager import eager_rows
 

@@ -11,9 +11,11 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.steps.step_probes import StepInputs, StepProbes
 from kernelagent.tools.judge.problem.steps.steps import scaled, single_step
+from kernelagent.tools.judge.problem.trials.masked_answers import shares_nonfinite
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.planting.literals import NONE
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, share_nonfinite
+from kernelagent.tools.judge.problem.trials.probes import share_nonfinite
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trials_of
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import BATCHES, Larger
@@ -54,7 +56,7 @@ def _step_on_a_probe(given: Larger) -> Trial | None:
         oracle = given.oracle.asking(step)
         right = oracle.in_float64_or_eager(natural)
         scale = scaled(compare.scales_of(right), step)
-        inputs = StepProbes(given.source, natural, generator, turns, usual=share_nonfinite(right))
+        inputs = StepProbes(given.source, natural, generator, turns, usual=shares_nonfinite(right))
         made = inputs.of(contents, oracle, scale)
         if not isinstance(made, StepInputs) or oracle.order_of_writes_shows(made.arguments):
             return None

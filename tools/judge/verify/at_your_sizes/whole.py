@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     FOR_A_PROBE,
     Affordable,

@@ -7,7 +7,7 @@ reference is given the same bits.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,8 @@ from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe
 from kernelagent.tools.judge.problem.trials.known_trials import known_trial
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed
 from kernelagent.tools.judge.verify.compare import compare
@@ -49,13 +50,23 @@ def fed_back(oracle: Oracle, trial: Trial, output: Any) -> Trial | None:
         if arguments is None:
             return None
         return known_trial(
-            oracle, trial.input_set, arguments, generator, trial.compared.natural_rms
+            oracle,
+            trial.input_set,
+            arguments,
+            generator,
+            trial.compared.natural_rms,
+            _answer_of(trial),
         )
     step = _with_gradients(trial.step, output)
     if step is None:
         return None
-    made = known_trial(oracle.asking(step), trial.input_set, trial.arguments, generator)
+    asked, beside = oracle.asking(step), _answer_of(trial)
+    made = known_trial(asked, trial.input_set, trial.arguments, generator, beside=beside)
     return None if made is None else replace(made, step=step)
+
+
+def _answer_of(trial: Trial) -> Callable[[], Any]:
+    return lambda: trial.compared.oracle64
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,8 @@ def one_for_two(oracle: Oracle, trial: Trial) -> OneForTwo | None:
     item = tensors[chance.choice(chosen)]
     args, kwargs = with_tensors(trial.arguments, dict.fromkeys(chosen, item))
     generator = torch.Generator().manual_seed(fresh_seed())
-    made = known_trial(oracle, trial.input_set, (args, kwargs), generator)
+    beside = _answer_of(trial)
+    made = known_trial(oracle, trial.input_set, (args, kwargs), generator, beside=beside)
     if made is not None:
         # Its numbers are natural ones: what eager loses in its own steps tells how exact a single element is.
         compared = replace(made.compared, moved=None, by_slices=False)

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from kernelagent.tools.candidate_runner.host.torch_choices import TorchChoices
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
 
 _CALLS_WITHOUT_ANY = 4

@@ -12,7 +12,8 @@ import torch
 
 from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.problem.trials.one_trial import STATE
-from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors
+from kernelagent.tools.judge.problem.trials.probes import named_tensors
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.compare import Comparison, Failure

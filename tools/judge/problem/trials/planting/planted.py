@@ -24,6 +24,12 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     shaped_like,
 )
 from kernelagent.tools.judge.problem.trials.lasting_answers import Eager, Float64, Lasting, lasting
+from kernelagent.tools.judge.problem.trials.masked_answers import (
+    FINITE,
+    Shares,
+    is_as_finite,
+    with_natural_numbers,
+)
 from kernelagent.tools.judge.problem.trials.perturbed_state import tied_to
 from kernelagent.tools.judge.problem.trials.planting import patterns
 from kernelagent.tools.judge.problem.trials.planting.ends import at_the_ends, has_ends
@@ -40,12 +46,8 @@ from kernelagent.tools.judge.problem.trials.planting.relations import (
     can_have_camps,
     related,
 )
-from kernelagent.tools.judge.problem.trials.probes import (
-    REFUSALS,
-    Dropped,
-    Freedom,
-    share_of_masks,
-)
+from kernelagent.tools.judge.problem.trials.probes import Dropped, Freedom
+from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
 from kernelagent.tools.judge.verify.compare.compare import leaves
 from kernelagent.tools.judge.verify.compare.single_elements import at_an_index
 
@@ -101,7 +103,7 @@ def planted(
     *,
     scales: Mapping[str, float],
     elementwise: bool,
-    nonfinite_share: float = 0.0,
+    usual: Shares = FINITE,
     turn: int = 0,
     wanted: Callable[[Tensors], bool] | None = None,
 ) -> Planted | Dropped:
@@ -109,7 +111,7 @@ def planted(
 
     What has no answer is tried nearer to the natural values, then dropped. `scales`: of the outputs on
     natural inputs, by name; `elementwise`: what `is_elementwise` says of the reference;
-    `nonfinite_share` as for `make_probe`; `turn`: which of the patterns; `wanted`: tells of inputs that were made whether
+    `usual` as for `make_probe`; `turn`: which of the patterns; `wanted`: tells of inputs that were made whether
     they are worth asking what is known of their answer.
     """
     reason = ""
@@ -143,8 +145,9 @@ def planted(
             tensors |= reach.pairs(tensors, natural)
         if wanted is not None and not wanted(tensors):
             return Dropped(kind, "not wanted")
-        allowed = share_of_masks(nonfinite_share, tensors, natural, eager)
-        outcome = lasting(tensors, generator, eager, exact, scales, allowed, at_ends=kind == "ends")
+        beside = partial(eager, with_natural_numbers(tensors, natural))
+        finite = partial(is_as_finite, usual=usual, beside=beside)
+        outcome = lasting(tensors, generator, eager, exact, scales, finite, at_ends=kind == "ends")
         if isinstance(outcome, Lasting):
             by_row = kind in _ROWS_DIFFER
             if elementwise:
