@@ -160,6 +160,7 @@ def _info(field: OptionField) -> Any:
         rich_help_panel=option.group,
         show_default=field.shown_default or False,
         min=option.least,
+        max=option.most,
         autocompletion=among(option.values) if option.values else None,
     )
 

@@ -32,7 +32,7 @@ def nothing_left(problem: ProblemSpec, config: RunConfig, state: RunState) -> st
         return f"the budget of {limits} is spent"
     if state.history.exhausted >= set(config.model):
         return f"{', '.join(sorted(state.history.exhausted))} has nothing left to try"
-    return close_enough(state.history.best, config.stop_at_headroom)
+    return close_enough(state.history.turns, config.stop_at_headroom)
 
 
 def go_on_with(folder: RunFolder, problem: ProblemSpec, config: RunConfig) -> str:
@@ -42,9 +42,11 @@ def go_on_with(folder: RunFolder, problem: ProblemSpec, config: RunConfig) -> st
         return resume_with(folder.path)
     spent = _spent(config, state)
     more = [f"--{option.replace('_', '-')} {2 * most:g}" for option, most in spent.items()]
-    if close_enough(state.history.best, config.stop_at_headroom):
+    if close_enough(state.history.turns, config.stop_at_headroom):
         more.append("--stop-at-headroom 0")
-    return " ".join([resume_with(folder.path), *(more or ["--model NAME"])])
+    if not more or state.history.exhausted >= set(config.model):
+        more.append("--model NAME")
+    return " ".join([resume_with(folder.path), *more])
 
 
 def ended_part(problem: ProblemSpec, folder: RunFolder, state: RunState) -> PartsResult:

@@ -150,7 +150,7 @@ class Session:
                 return why
             if why := too_slow_to_judge(self.history.turns, since=self._first_turn):
                 return why
-            if why := close_enough(self.history.best, self.config.stop_at_headroom):
+            if why := close_enough(self.history.turns, self.config.stop_at_headroom):
                 return why
             wanted = self.strategy.next_turns(self.history)
             requests = self.state.steering.requests(wanted, self.history)

@@ -208,6 +208,14 @@ def test_the_least_leaves_out_what_lies_between_windows() -> None:
     assert least.moved_bytes == 4 * (4 * 8 * (size // 2 * size + (size // 2) ** 2) + 8 * 8)
 
 
+def test_one_stride_may_stand_for_all_dimensions_of_a_convolution() -> None:
+    def convolved(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.convolution(x, weight, None, (2,), (0,), (1,), False, (0,), 1)
+
+    work = operations(Calling(convolved), meta(1, 4, 64, 64), meta(4, 4, 1, 1))
+    assert least_of(work, H100.gpu).moved_bytes == 4 * (4 * 32 * 64 + 4 * 32 * 32 + 4 * 4)
+
+
 @given(
     st.integers(1, 20), st.integers(1, 4), st.integers(1, 4), st.integers(0, 2), st.integers(1, 3)
 )

@@ -124,6 +124,18 @@ def test_a_run_that_came_as_close_as_was_asked_goes_on_where_more_is_asked(
     assert nothing_left(MODEL, replace(config, stop_at_headroom=0.0), state) is None
 
 
+def test_a_run_that_lacks_two_things_is_offered_both(folder: RunFolder) -> None:
+    config = replace(CONFIG, turns=4)
+    *begun, ended = (item.event for item in run_on_gpu(emitted=False))
+    log = EventLog(folder)
+    for event in [*begun, ModelExhausted("scripted", "no more"), ended]:
+        if isinstance(event, RunStarted):
+            event = replace(event, problem=MODEL, config=to_data(config))
+        log.publish(event)
+    log.close()
+    assert go_on_with(folder, MODEL, config).endswith(" --turns 8 --model NAME")
+
+
 def test_resuming_a_run_that_is_done_says_so_and_shows_its_last_screen(
     folder: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:

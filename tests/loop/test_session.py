@@ -210,8 +210,19 @@ def test_a_run_ends_once_no_more_is_left_to_gain_than_the_user_asks_for(
     config = replace(NO_OPTIONS, stop_at_headroom=0.05)
     session = session_in(folder, Recorded(verdicts), Scripted(REPLIES), config=config)
     why = session.run()
-    assert "4% of the time of turn 2 is left to gain" in why
+    assert "by the estimate at most 4% of the time of turn 2 is left to gain" in why
     assert len(session.history.turns) == 3
+
+
+def test_a_turn_that_is_near_enough_ends_it_also_where_it_is_not_better_beyond_doubt(
+    folder: RunFolder,
+) -> None:
+    first, near = with_left(0.06), with_left(0.0449)
+    config = replace(NO_OPTIONS, stop_at_headroom=0.05)
+    session = session_in(folder, Recorded([first, near]), Scripted(REPLIES), config=config)
+    assert "at most 4.5% of the time of turn 1" in session.run()
+    assert session.history.best is not None
+    assert session.history.best.index == 0
 
 
 def test_without_being_asked_to_it_goes_on_whatever_is_left(folder: RunFolder) -> None:

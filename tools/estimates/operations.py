@@ -211,7 +211,10 @@ def _convolution(
     # One-dimensional convolutions are run as two-dimensional ones of height 1.
     sizes = [*spatial] if len(spatial) > 1 else [1, *spatial]
     places = [int(n) for n in x.shape[2:]]
-    met = 1.0 if transposed else read_share(places, spatial, result, stride, padding, dilation)
+    met = 1.0
+    if not transposed:
+        each = [_for_each(numbers, len(places)) for numbers in (stride, padding, dilation)]
+        met = read_share(places, spatial, result, *each)
     return {
         "dims": len(spatial),
         "read_share": met,
@@ -365,9 +368,12 @@ def _pooled(
 def _of_each(args: tuple[Any, ...], at: int, dims: int, usual: list[int]) -> list[int]:
     """An argument with a number for each dimension, or one for all; `usual` where it was not given."""
     given = args[at] if at < len(args) else ()
+    return _for_each(given, dims) or usual
+
+
+def _for_each(given: Any, dims: int) -> list[int]:
+    """A number for each dimension, of as many or of one for all; none where none was given."""
     numbers = [int(n) for n in (given if isinstance(given, list | tuple) else [given])]
-    if not numbers:
-        return usual
     return numbers[-dims:] if len(numbers) > 1 else numbers * dims
 
 

@@ -87,10 +87,11 @@ class RunConfig(JudgeOptions, BudgetOptions):
     stop_at_headroom: Annotated[
         float,
         Option(
-            "End once at most this share of the best's time is left to gain, such as 0.05; 0: never.",
+            "End once at most this share of a turn's time is left to gain, such as 0.05; 0: never.",
             LIMITS,
             shown="0",
             least=0,
+            most=1,
         ),
     ] = 0.0
     candidates: Annotated[
@@ -135,6 +136,9 @@ def resolve(flags: Mapping[str, Any], config_file: Path | None = None) -> RunCon
         value, least = getattr(config, name), option.option.least
         if least is not None and isinstance(value, int | float) and value < least:
             raise UsageError(f"{option.flag}: {value:g} is less than {least:g}, the least it takes")
+        most = option.option.most
+        if most is not None and isinstance(value, int | float) and value > most:
+            raise UsageError(f"{option.flag}: {value:g} is more than {most:g}, the most it takes")
     return config
 
 

@@ -36,6 +36,8 @@ class Option:
     """The default as help shows it, where that is not the field's own."""
     least: float | None = None
     """The smallest number that is taken."""
+    most: float | None = None
+    """The largest one."""
     shorthand: tuple[str, str] | None = None
     """A switch that stands for one value, and that value's help: `("train", "Short for ...")`."""
 

@@ -48,7 +48,7 @@ class Mutant:
     tensor: str | None = None
     """The input or weight it mistreats."""
     of_first: bool = False
-    """It is right on the case that it was made from, and says something on others alone."""
+    """It is the right answer to the case that it was made from: only others can refuse it."""
 
 
 def floating(result: Any) -> dict[str, torch.Tensor]:

@@ -256,9 +256,12 @@ def test_infinities_where_a_mask_hides_drop_no_inputs_of_training_steps() -> Non
     oracle = Oracle(problem, "cpu", nullcontext)
     sources = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
     require_trainable(oracle, sources)
-    dropped = [item for made in training_rounds(oracle, sources, {}) for item in made.dropped]
-    # A row that is hidden whole is NaN.
-    assert {item.name for item in dropped} <= {"mask_shapes"}, dropped
+    made = list(training_rounds(oracle, sources, {}))
+    # Of a mask in which a row is hidden whole, the answer is NaN.
+    assert {item.name for each in made for item in each.dropped} <= {"one_truth"}
+    tried = {trial.probe for each in made for trial in each.trials}
+    assert tried >= {"times30", "rowaffine"}
+    assert tried & {"structures", "row_patterns", "mixed_rows", "beside_numbers", "mask_shapes"}
 
 
 def test_a_module_without_gradients_is_a_problem(tmp_path: Path) -> None:
