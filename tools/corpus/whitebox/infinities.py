@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
 _LOGS = "q_log_softmax"
+_COUNTED = "q_scaled_and_counted"
 _LOG = "x - largest - tl.log(total)"
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
@@ -31,6 +32,23 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             ),
             code="nonfinite",
         ),
+        # The weights are positive where they are drawn.
+        Fixture(
+            "q-takes-no-weight-for-negative",
+            _COUNTED,
+            edited(honest_kernel(_COUNTED), ("(weight * (", "(tl.abs(weight) * (")),
+            code="wrong_output",
+        ),
+        Fixture(
+            "q-forgets-to-count-after-a-thousand",
+            _COUNTED,
+            edited(
+                honest_kernel(_COUNTED),
+                ("(calls % 5 + 1)", "(tl.where(calls < 1000, calls % 5, 0) + 1)"),
+            ),
+            code="insensitive",
+            also=("wrong_output",),
+        ),
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
@@ -41,5 +59,6 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             honest_kernel(_LOGS),
             withholds="degenerate",
         ),
+        Fixture("q-a-weight-and-a-count-beside-a-mask", _COUNTED, honest_kernel(_COUNTED)),
     ),
 }
