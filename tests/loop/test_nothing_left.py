@@ -91,16 +91,30 @@ def test_a_file_that_is_gone_or_wanted_elsewhere_is_written_again(folder: RunFol
     assert nothing_left(PART, CONFIG, state) is None
 
 
-def test_a_run_whose_models_have_nothing_more_goes_on_with_another(folder: RunFolder) -> None:
-    config = replace(CONFIG, turns=8)
-    *begun, ended = (item.event for item in run_on_gpu(emitted=False))
+def ended(
+    folder: RunFolder, config: RunConfig, *more: Event, left: float | None = None
+) -> RunState:
+    """A run over a whole model without a file, with these events before its last; `left`: of each candidate's time."""
+    *begun, last = (item.event for item in run_on_gpu(emitted=False))
     log = EventLog(folder)
-    for event in [*begun, ModelExhausted("scripted", "no more"), ended]:
+    for event in [*begun, *more, last]:
         if isinstance(event, RunStarted):
             event = replace(event, problem=MODEL, config=to_data(config))
+        if isinstance(event, Evaluated) and left is not None:
+            facts = HeadroomFacts("default", 1 << 20, {}, 10.0, "dram", 1 - left, left)
+            event = replace(event, evaluation=replace(event.evaluation, headroom=facts))
         log.publish(event)
     log.close()
-    assert nothing_left(MODEL, config, fold(_events(folder))) == "scripted has nothing left to try"
+    return fold(_events(folder))
+
+
+EXHAUSTED = ModelExhausted("scripted", "no more")
+
+
+def test_a_run_whose_models_have_nothing_more_goes_on_with_another(folder: RunFolder) -> None:
+    config = replace(CONFIG, turns=8)
+    state = ended(folder, config, EXHAUSTED)
+    assert nothing_left(MODEL, config, state) == "scripted has nothing left to try"
     assert go_on_with(folder, MODEL, config).endswith(" --model NAME")
 
 
@@ -108,32 +122,15 @@ def test_a_run_that_came_as_close_as_was_asked_goes_on_where_more_is_asked(
     folder: RunFolder,
 ) -> None:
     config = replace(CONFIG, turns=8, stop_at_headroom=1.0)
-    log = EventLog(folder)
-    for item in run_on_gpu(emitted=False):
-        event = item.event
-        if isinstance(event, RunStarted):
-            event = replace(event, problem=MODEL, config=to_data(config))
-        if isinstance(event, Evaluated):
-            left = HeadroomFacts("default", 1 << 20, {}, 10.0, "dram", 0.9, 0.1)
-            event = replace(event, evaluation=replace(event.evaluation, headroom=left))
-        log.publish(event)
-    log.close()
-    state = fold(_events(folder))
+    state = ended(folder, config, left=0.1)
     assert "10% of the time" in str(nothing_left(MODEL, config, state))
     assert go_on_with(folder, MODEL, config).endswith(" --stop-at-headroom 0")
     assert nothing_left(MODEL, replace(config, stop_at_headroom=0.0), state) is None
 
 
 def test_a_run_that_lacks_two_things_is_offered_both(folder: RunFolder) -> None:
-    config = replace(CONFIG, turns=4)
-    *begun, ended = (item.event for item in run_on_gpu(emitted=False))
-    log = EventLog(folder)
-    for event in [*begun, ModelExhausted("scripted", "no more"), ended]:
-        if isinstance(event, RunStarted):
-            event = replace(event, problem=MODEL, config=to_data(config))
-        log.publish(event)
-    log.close()
-    assert go_on_with(folder, MODEL, config).endswith(" --turns 8 --model NAME")
+    ended(folder, CONFIG, EXHAUSTED)
+    assert go_on_with(folder, MODEL, CONFIG).endswith(" --turns 8 --model NAME")
 
 
 def test_resuming_a_run_that_is_done_says_so_and_shows_its_last_screen(
