@@ -6,6 +6,7 @@ import torch
 from kernelagent.tools.judge.problem.trials.masked_answers import (
     is_as_finite,
     is_finite_everywhere,
+    is_hidden_alone,
     shares_nonfinite,
 )
 
@@ -37,7 +38,8 @@ def test_infinities_of_other_masks_are_known_by_where_they_are():
     assert not is_as_finite(more, USUAL, lambda: MASKED)
     elsewhere = [torch.tensor([-INF, 3.0, -INF, 2.0]), MASKED[1]]
     assert is_as_finite(elsewhere, USUAL, never)
-    assert not is_as_finite(elsewhere, USUAL, lambda: MASKED, by_share=False)
+    assert not is_hidden_alone(elsewhere, lambda: MASKED)
+    assert is_hidden_alone([torch.ones(4)] * 2, never)
 
 
 def test_nan_is_no_answer_of_a_mask():

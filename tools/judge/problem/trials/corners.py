@@ -27,7 +27,7 @@ from kernelagent.tools.judge.problem.steps.steps import EVERYTHING, trained, wit
 from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe, shaped_like
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lasting_answers import in_parts, is_known
-from kernelagent.tools.judge.problem.trials.masked_answers import is_as_finite, shares_nonfinite
+from kernelagent.tools.judge.problem.trials.masked_answers import is_hidden_alone
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.overflow import below_overflow
 from kernelagent.tools.judge.problem.trials.planting.literals import Literals
@@ -125,10 +125,7 @@ def _trial(
     scales = compare.scales_of(usual)
     eager, right = in_parts(asked.eager(arguments)), in_parts(exact(nullcontext()))
     moved = in_parts(exact(RoundedSteps(generator, keeps_whole=True)))
-    if not all(
-        is_as_finite(answer, shares_nonfinite(usual), lambda: usual, by_share=False)
-        for answer in (eager, right)
-    ):
+    if not all(is_hidden_alone(answer, lambda: usual) for answer in (eager, right)):
         return None
     if not is_known(eager, right, eager, scales) or not is_known(moved, right, eager, scales):
         return None

@@ -13,9 +13,8 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.lasting_answers import Lasting, lasting
 from kernelagent.tools.judge.problem.trials.masked_answers import (
-    is_as_finite,
     is_finite_everywhere,
-    shares_nonfinite,
+    is_hidden_alone,
 )
 from kernelagent.tools.judge.problem.trials.one_trial import trial_on
 from kernelagent.tools.judge.problem.trials.overflow import below_overflow
@@ -42,10 +41,7 @@ def known_trial(
     """
 
     def is_finite(answer: Any) -> bool:
-        if beside is None or is_finite_everywhere(answer):
-            return is_finite_everywhere(answer)
-        masked = beside()
-        return is_as_finite(answer, shares_nonfinite(masked), lambda: masked, by_share=False)
+        return is_finite_everywhere(answer) if beside is None else is_hidden_alone(answer, beside)
 
     def at(tensors: Mapping[str, torch.Tensor]) -> Arguments:
         args, kwargs = with_tensors(arguments, tensors)

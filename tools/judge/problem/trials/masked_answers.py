@@ -31,19 +31,24 @@ def is_finite_everywhere(result: Any) -> bool:
     return shares_nonfinite(result) == FINITE
 
 
-def is_as_finite(
-    answer: Any, usual: Shares, beside: Callable[[], Any], *, by_share: bool = True
-) -> bool:
-    """Whether an answer is no less finite than on natural numbers.
+def is_as_finite(answer: Any, usual: Shares, beside: Callable[[], Any]) -> bool:
+    """Whether an answer is no less finite than those on natural numbers, whose shares are `usual`.
 
-    `usual`: the shares there; each draw of a mask has its own, so `beside` may be asked for the answer with these masks and
-    natural numbers: where that is infinite, this one may be. NaN is no answer: of rows in which all is hidden, kernels make
-    what they like. `by_share`: as much as usual is enough, wherever it is.
+    Each draw of a mask has its own share, so that `beside` may be asked, as for `is_hidden_alone`.
     """
     now = shares_nonfinite(answer)
     if not now or not usual:
         return not now
-    if by_share and len(now) == len(usual) and all(a <= b for a, b in zip(now, usual, strict=True)):
+    as_much = len(now) == len(usual) and all(a <= b for a, b in zip(now, usual, strict=True))
+    return as_much or is_hidden_alone(answer, beside)
+
+
+def is_hidden_alone(answer: Any, beside: Callable[[], Any]) -> bool:
+    """Whether an answer is finite, but for where `beside` is infinite: the answer to the same masks and natural numbers.
+
+    NaN is no answer: of rows in which all is hidden, kernels make what they like.
+    """
+    if is_finite_everywhere(answer):
         return True
     try:
         masked = [parts_first(leaf) for leaf in _inexact(beside())]

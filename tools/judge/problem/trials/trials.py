@@ -29,7 +29,7 @@ from kernelagent.tools.judge.problem.trials.distinct_numbers import ORDER_SHOWS
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
 from kernelagent.tools.judge.problem.trials.layouts import with_loose_ones
-from kernelagent.tools.judge.problem.trials.masked_answers import is_as_finite, shares_nonfinite
+from kernelagent.tools.judge.problem.trials.masked_answers import is_hidden_alone, shares_nonfinite
 from kernelagent.tools.judge.problem.trials.one_trial import pair, trial_on
 from kernelagent.tools.judge.problem.trials.other_signs import OtherSigns
 from kernelagent.tools.judge.problem.trials.overflow import (
@@ -211,8 +211,7 @@ def with_an_answer(
             continue
         if not is_known(answers, exact, answers, {}):
             continue
-        given = partial(_under_given_weights, oracle, natural)
-        if is_as_finite(answers, shares_nonfinite(given()), given, by_share=False):
+        if is_hidden_alone(answers, partial(_under_given_weights, oracle, natural)):
             return weights
     return oracle.given_weights if otherwise is None else otherwise
 
