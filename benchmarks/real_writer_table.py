@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+from kernelagent.prompts.feedback import NOTHING_LEFT
+
 SIMULATED = Path(__file__).parent / "results" / "strategies.md"
 _DRAWS = 4000
-NEAR = 0.05
-"""Of the estimated time: nearer to the least than this is told the writers as "next to nothing is left"."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def page(rows: Sequence[Row]) -> str:
         "",
         *_by_pair(arms, rows),
         "",
-        f"## Turns after at most {NEAR:.0%} was left to gain (`--stop-at-headroom {NEAR:g}`)",
+        f"## Turns after at most {NOTHING_LEFT:.0%} was left to gain (`--stop-at-headroom {NOTHING_LEFT:g}`)",
         "",
         *_near_the_least(arms, rows),
         "",
@@ -133,7 +133,7 @@ def _near_the_least(arms: Sequence[str], rows: Sequence[Row]) -> list[str]:
         runs = [run for run in _runs(rows, arm).values() if any(r.left is not None for r in run)]
         near = {}
         for at, run in enumerate(runs):
-            turns = [r.turn for r in run if r.left is not None and r.left <= NEAR]
+            turns = [r.turn for r in run if r.left is not None and r.left <= NOTHING_LEFT]
             if turns:
                 near[at] = min(turns)
         after = {at: [r for r in runs[at] if r.turn > turn] for at, turn in near.items()}

@@ -272,13 +272,18 @@ def get_init_inputs():
 """
 
 
-@pytest.mark.long
-def test_without_time_a_problem_is_admitted_with_all_that_was_left_out(tmp_path):
-    path = tmp_path / "problem.py"
-    path.write_text(LAYERS)
+def opened(folder, text):
+    path = folder / "problem.py"
+    path.write_text(text)
     problem = load_problem(ProblemSpec(path=str(path)))
     oracle = Oracle(problem, "cpu", nullcontext)
     (source,) = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
+    return oracle, source
+
+
+@pytest.mark.long
+def test_without_time_a_problem_is_admitted_with_all_that_was_left_out(tmp_path):
+    oracle, source = opened(tmp_path, LAYERS)
     whole, _ = admission_of(oracle, source, time=TimeForAdmission())
     assert whole.disclosures == ()
     none, tolerances = admission_of(oracle, source, time=TimeForAdmission(0))
@@ -312,11 +317,7 @@ def get_init_inputs():
 
 
 def test_an_answer_with_infinities_where_masks_say_so_is_no_constant(tmp_path):
-    path = tmp_path / "problem.py"
-    path.write_text(MASKED)
-    problem = load_problem(ProblemSpec(path=str(path)))
-    oracle = Oracle(problem, "cpu", nullcontext)
-    (source,) = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
+    oracle, source = opened(tmp_path, MASKED)
     admitted, _ = admission_of(oracle, source, time=TimeForAdmission())
     assert not admitted.degenerate
     assert admitted.disclosures == ()

@@ -69,7 +69,8 @@ def lasting(
 ) -> Lasting | str:
     """Whether the reference has an answer to these inputs that its own rounding leaves alone; else why not.
 
-    `is_finite`: whether an answer is as finite as it must be; `at_ends`: what is exactly one or minus one has no rounding, which would lead out of a domain's bounds.
+    `is_finite`: whether an answer is as finite as it must be; `at_ends`: what is exactly one or minus one has no rounding,
+    which would lead out of a domain's bounds.
     """
     try:
         given, right = in_parts(eager(tensors)), in_parts(exact(tensors))

@@ -40,7 +40,7 @@ def is_as_finite(answer: Any, usual: Shares, beside: Callable[[], Any]) -> bool:
     if not now or not usual:
         return not now
     as_much = len(now) == len(usual) and all(a <= b for a, b in zip(now, usual, strict=True))
-    return as_much or is_hidden_alone(answer, beside)
+    return as_much or _only_where(answer, beside)
 
 
 def is_hidden_alone(answer: Any, beside: Callable[[], Any]) -> bool:
@@ -48,8 +48,10 @@ def is_hidden_alone(answer: Any, beside: Callable[[], Any]) -> bool:
 
     NaN is no answer: of rows in which all is hidden, kernels make what they like.
     """
-    if is_finite_everywhere(answer):
-        return True
+    return is_finite_everywhere(answer) or _only_where(answer, beside)
+
+
+def _only_where(answer: Any, beside: Callable[[], Any]) -> bool:
     try:
         masked = [parts_first(leaf) for leaf in _inexact(beside())]
     except REFUSALS:
