@@ -26,6 +26,9 @@ from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.domain.whole_model import Scan, WholeModel
 from kernelagent.tools.closing import Closing
+from kernelagent.tools.judge.environment import at_start
+from kernelagent.tools.judge.fork_server import is_likely_virtual
+from kernelagent.tools.sandbox.file_access import first_lines, package_folders
 from kernelagent.tools.versions import require_supported
 from kernelagent.tools.wire import ChannelClosed, Frame, pair
 
@@ -33,7 +36,7 @@ _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
 # The root leaves the path again, so that `import tools` inside the user's code cannot reach ours.
 # Nothing is freed while modules are imported, and looking for garbage takes a sixth of that time.
 _BOOT = (
-    "import gc, sys; gc.disable(); sys.path.insert(0, sys.argv[1]); "
+    first_lines(3) + "import gc; gc.disable(); sys.path.insert(0, sys.argv[1]); "
     "from kernelagent.tools.judge.server import main; del sys.path[0]; gc.freeze(); gc.enable(); "
     "main(int(sys.argv[2]))"
 )
@@ -45,21 +48,49 @@ _MAX_HEADER = 1 << 28
 class _Connection(Closing):
     """The judge's process before it was told anything; a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, split_off: bool) -> None:
+        """`split_off`: the process candidates are forked from is to be forked from this one, once torch is imported.
+
+        Raises `EnvironmentFault` when it cannot be.
+        """
         require_supported()
         ours, theirs = pair()
         self._channel = ours
         self._one_at_a_time = Lock()
         os.set_inheritable(theirs.socket.fileno(), True)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOT, _ROOT, str(theirs.socket.fileno())],
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                _BOOT,
+                _ROOT,
+                str(theirs.socket.fileno()),
+                *package_folders(),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=2,  # the descriptor: a notebook's sys.stderr may have none
             pass_fds=(theirs.socket.fileno(),),
             start_new_session=True,
-            env={**os.environ, "GLIBC_TUNABLES": _tunables()},
+            env=(at_start(os.environ) if split_off else dict(os.environ)) | _tunables(),
         )
         theirs.close()
+        try:
+            self._begin(split_off)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, split_off: bool) -> None:
+        if split_off:
+            self._ask({"kind": "begin", "split_off": True}, _ignore)
+            self._channel.send({"kind": "environment", "environment": dict(os.environ)})
+        else:
+            self._channel.send({"kind": "begin", "split_off": False})
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -108,7 +139,7 @@ class JudgeProcess(_Connection):
 
     def __init__(self, settings: JudgeSettings) -> None:
         """Start the process and let it read the problem; raises `ProblemError`, `EnvironmentFault`."""
-        super().__init__()
+        super().__init__(split_off=is_likely_virtual(settings.device))
         try:
             self.read(settings)
         except BaseException:
@@ -199,7 +230,7 @@ class WholeModelProcess(_Connection):
     """The judge asked about a whole model and its parts; raises what it could not do."""
 
     def __init__(self, settings: JudgeSettings) -> None:
-        super().__init__()
+        super().__init__(split_off=False)
         self._settings = to_data(settings)
 
     def scan(self) -> Scan:
@@ -226,8 +257,9 @@ class WholeModelProcess(_Connection):
         return self._ask({"kind": kind, "settings": self._settings, **more}, _ignore)
 
 
-def _tunables() -> str:
-    return ":".join(filter(None, (_HUGE_PAGES, os.environ.get("GLIBC_TUNABLES"))))
+def _tunables() -> dict[str, str]:
+    given = os.environ.get("GLIBC_TUNABLES")
+    return {"GLIBC_TUNABLES": ":".join(filter(None, (_HUGE_PAGES, given)))}
 
 
 def _ignore(_: Stage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kernelagent.tools.sandbox.file_access import gpu_nodes
 from kernelagent.tools.sandbox.spawn import ForkServer
@@ -28,15 +28,28 @@ PRELOAD = {
     ),
 }
 """What the fork server imports for candidates, by the kind of device."""
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Of a process's environment, before it imports torch."""
 
 
 def open_fork_server(kind: str, meanwhile: Callable[[], object] = lambda: None) -> ForkServer:
     """For a kind of device; the judge itself is held to one thread. `meanwhile`: done while it imports."""
-    server = ForkServer.start(preload=PRELOAD[kind], environment=_ONE_THREAD, meanwhile=meanwhile)
+    server = ForkServer.start(preload=PRELOAD[kind], environment=ONE_THREAD, meanwhile=meanwhile)
     import torch
 
     # Judge, runner and executor run one at a time on few cores, so thread pools only cost time.
+    torch.set_num_threads(1)
+    return server
+
+
+def split_off_fork_server(keep_out: Sequence[int]) -> ForkServer:
+    """For `virtual`, forked from this process, which has done nothing yet; `keep_out`: descriptors that stay here.
+
+    The process must have been started with `ONE_THREAD` in its environment.
+    """
+    server = ForkServer.split_off(preload=PRELOAD["virtual"], keep_out=keep_out)
+    import torch
+
     torch.set_num_threads(1)
     return server
 

@@ -18,7 +18,12 @@ from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.replies.tool_calls import ToolCall
 from kernelagent.domain.serialization import from_data, to_data
-from kernelagent.tools.judge.fork_server import is_likely_virtual, open_fork_server
+from kernelagent.tools.judge.environment import adopt
+from kernelagent.tools.judge.fork_server import (
+    is_likely_virtual,
+    open_fork_server,
+    split_off_fork_server,
+)
 from kernelagent.tools.judge.problem.memory_limit import (
     first_to_go,
     is_lack_of_memory,
@@ -43,10 +48,15 @@ def main(fd: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     # Inherited by child processes: when memory runs out, the OOM killer ends these first.
     first_to_go()
+    channel = Channel(socket.socket(fileno=fd))
+    try:
+        fork_server = _begun(channel)
+    except ChannelClosed:
+        return
     # One folder for all temporary files: removed when the judge ends, also by SIGTERM.
     tempfile.tempdir = folder = tempfile.mkdtemp(prefix="kernelagent-judge-")
     signal.signal(signal.SIGTERM, partial(_sent_away, folder))
-    server = _Server(Channel(socket.socket(fileno=fd)))
+    server = _Server(channel, fork_server)
     try:
         while server.answer():
             pass
@@ -55,16 +65,33 @@ def main(fd: int) -> None:
         sweep(folder)
 
 
+def _begun(channel: Channel) -> ForkServer | None:
+    """Take the request that comes first: the fork server it asks for, and the environment of whoever asks.
+
+    The environment comes after the fork: a candidate finds nothing of it.
+    """
+    fork_server = None
+    if channel.receive().header["split_off"]:
+        try:
+            fork_server = split_off_fork_server(keep_out=[channel.socket.fileno()])
+        except EnvironmentFault as error:
+            channel.send(_fault(EnvironmentFault.__name__, str(error)))
+            raise ChannelClosed from error
+        channel.send({"kind": "begun"})
+        adopt(channel.receive(max_header=_MAX_HEADER).header["environment"])
+    return fork_server
+
+
 def _sent_away(folder: str, *_: object) -> None:
     sweep(folder)
     os._exit(143)
 
 
 class _Server:
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, fork_server: ForkServer | None) -> None:
         self._channel = channel
         self._judge: Judge | None = None
-        self._fork_server: ForkServer | None = None
+        self._fork_server = fork_server
         """Of `virtual`, for all problems that are read."""
         self._limit = 0
 

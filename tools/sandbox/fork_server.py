@@ -41,11 +41,7 @@ def main(fd: int, root: str) -> None:
     # Imports make only objects that stay: looking at them again and again takes a sixth of the time.
     gc.disable()
     sys.path.remove(root)
-    # Where packages were installed without compiling them, a library's first import would write its
-    # bytecode beside it, and the candidate in whose turn that happens would be blamed for the file.
-    sys.dont_write_bytecode = True
-    kernel.set_inspectable(False)
-    kernel.adopt_orphans()
+    _withdraw()
     line = socket.socket(fileno=fd)
     enforceable = mechanisms.find()
     try:
@@ -55,11 +51,34 @@ def main(fd: int, root: str) -> None:
     except Exception:  # noqa: BLE001 - told to the starter, who raises it
         line.send(json.dumps({"fault": traceback.format_exc()[-8000:]}).encode())
         return
-    for name in os.environ.keys() - environment.allowed(os.environ).keys():
-        del os.environ[name]
     # Else each fork's first collection copies every page that holds an object.
     gc.freeze()
     gc.enable()
+    _serve(line, creator, enforceable)
+
+
+def serve_as_fork(line: socket.socket, creator: int) -> None:
+    """The same in a fork of a process that has done nothing but import everything."""
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    os.close(nothing)
+    _withdraw()
+    _serve(line, creator, mechanisms.find())
+
+
+def _withdraw() -> None:
+    # Where packages were installed without compiling them, a library's first import would write its
+    # bytecode beside it, and the candidate in whose turn that happens would be blamed for the file.
+    sys.dont_write_bytecode = True
+    kernel.set_inspectable(False)
+    kernel.adopt_orphans()
+
+
+def _serve(line: socket.socket, creator: int, enforceable: mechanisms.Mechanisms) -> None:
+    for name in os.environ.keys() - environment.allowed(os.environ).keys():
+        del os.environ[name]
     line.send(json.dumps({"ready": asdict(enforceable)}).encode())
     WarmLoop(line, creator, enforceable).serve()
     kill_descendants()

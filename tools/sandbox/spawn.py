@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -22,7 +23,7 @@ from kernelagent.tools.sandbox import environment as environments
 from kernelagent.tools.sandbox.capture import Capture
 from kernelagent.tools.sandbox.confinement import ROOT, Confinement, SandboxReport
 from kernelagent.tools.sandbox.file_access import first_lines, package_folders
-from kernelagent.tools.sandbox.fork_server import MOST_FDS
+from kernelagent.tools.sandbox.fork_server import MOST_FDS, import_all, serve_as_fork
 from kernelagent.tools.sandbox.inside import Order
 from kernelagent.tools.sandbox.mechanisms import Mechanisms
 
@@ -164,12 +165,46 @@ class FirstCache(Protocol):
         """Take note of what a candidate's process tells of its launchers; it may tell anything."""
 
 
+class Awaited(Protocol):
+    """What is asked of the fork server's process; `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status, a signal as a negative number; raises `subprocess.TimeoutExpired`."""
+        ...
+
+    def kill(self) -> None: ...
+
+
+class _Forked:
+    """A fork of this process."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._descriptor = os.pidfd_open(pid)
+        self._status: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self._status is None:
+            poller = select.poll()
+            poller.register(self._descriptor, select.POLLIN)
+            if not poller.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired("the fork server", timeout or 0.0)
+            self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            os.close(self._descriptor)
+        return self._status
+
+    def kill(self) -> None:
+        if self._status is None:
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+
 class ForkServer(Closing):
     """A process with torch and triton imported, from which candidates' processes are forked."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], line: socket.socket, enforceable: Mechanisms
-    ) -> None:
+    def __init__(self, process: Awaited, line: socket.socket, enforceable: Mechanisms) -> None:
         self._process = process
         self._line = line
         self._lock = threading.Lock()
@@ -218,12 +253,38 @@ class ForkServer(Closing):
             process.wait()
             ours.close()
             raise
-        answer = _received(ours) if _readable(ours, _IMPORT_S) else _NO_ANSWER
-        if answer is None or "fault" in answer:
-            process.kill()
-            why = answer["fault"] if answer else f"it ended with status {process.wait()}"
-            raise EnvironmentFault(f"the fork server could not start: {why}")
-        return cls(process, ours, Mechanisms.from_data(answer["ready"]))
+        return cls(process, ours, _started(process, ours))
+
+    @classmethod
+    def split_off(cls, *, preload: Sequence[str], keep_out: Sequence[int]) -> Self:
+        """Import `preload` in this process, once for both, and fork the fork server from it.
+
+        This process may have done nothing yet but import, and hold nothing that a candidate must not see: a candidate
+        finds its memory and its environment as they are now. `keep_out`: descriptors of it that the fork closes. Raises
+        `EnvironmentFault` when an import fails.
+        """
+        gc.disable()
+        try:
+            import_all([*_ALWAYS_IMPORTED, *preload])
+        except Exception as error:
+            raise EnvironmentFault(f"the fork server could not start: {error!r}") from error
+        # Else each fork's first collection copies every page that holds an object.
+        gc.freeze()
+        gc.enable()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        here = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                for fd in (ours.fileno(), *keep_out):
+                    os.close(fd)
+                serve_as_fork(theirs, here)
+            finally:
+                # Whatever went wrong, the fork must not go on as this process.
+                os._exit(1)
+        theirs.close()
+        process = _Forked(pid)
+        return cls(process, ours, _started(process, ours))
 
     def go_on_without(self, tiers: Sequence[str], why: str) -> None:
         """Leave these tiers of the sandbox out of whatever is forked from now on; `why`: one sentence."""
@@ -284,6 +345,18 @@ class ForkServer(Closing):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _started(process: Awaited, line: socket.socket) -> Mechanisms:
+    """What the fork server can enforce, once it is there; raises `EnvironmentFault` if it does not come."""
+    answer = _received(line) if _readable(line, _IMPORT_S) else _NO_ANSWER
+    if answer is not None and "ready" in answer:
+        return Mechanisms.from_data(answer["ready"])
+    process.kill()
+    status = process.wait()
+    line.close()
+    why = answer["fault"] if answer else f"it ended with status {status}"
+    raise EnvironmentFault(f"the fork server could not start: {why}")
 
 
 def _readable(end: socket.socket, timeout: float) -> bool:
