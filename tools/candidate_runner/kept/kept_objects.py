@@ -8,7 +8,7 @@ import gc
 import sys
 import types
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -62,6 +62,7 @@ class Objects:
         self._globals = vars(module)
         self._imported = {id(known) for known in [*sys.modules.values()]}
         self._seen: set[int] = {id(self._globals), id(vars(builtins))}
+        self._streams = {id(getattr(sys, name)): name for name in _STREAMS}
         self._again: dict[str, int] = {}
         self._compared = frozenset(_compared(instance))
         self._counts_versions = "_version" in words
@@ -96,24 +97,33 @@ class Objects:
         self._again[way] = self._again.get(way, 0) + 1
         return f"{way}(again {self._again[way]})"
 
-    def _visit(self, way: str, value: Any) -> Iterator[tuple[str, Any]]:
+    def _visit(self, way: str, value: Any) -> Iterable[tuple[str, Any]]:
         kind = type(value)
-        self.objects[way] = id(value)
+        known = id(value)
+        self.objects[way] = known
         self._alive.append(value)
         if id(kind) in _PLAIN:
             self.values[way] = f"{kind.__name__} {plain(value)}"
-            return
+            return ()
         self.values[way] = name_of(kind)
-        if id(value) in self._seen:
-            return
-        self._seen.add(id(value))
-        stream = next((name for name in _STREAMS if value is getattr(sys, name)), None)
-        if stream is not None:
-            self.values[way] = stream
+        if known in self._seen:
+            return ()
+        self._seen.add(known)
+        if known in self._streams:
+            self.values[way] = self._streams[known]
+            return ()
+        # By far the most where a text names `sys.modules`.
+        if kind is types.ModuleType and known in self._imported:
+            self.values[way] += _reported_name(value)
+            return ()
+        return self._inside(way, value, kind)
+
+    def _inside(self, way: str, value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+        """Everything that an object of no plain class holds, which is seen for the first time."""
+        if issubclass(kind, types.ModuleType):
+            yield from self._of_a_module(way, value)
         elif issubclass(kind, torch.Tensor):
             yield from self._tensor(way, value)
-        elif issubclass(kind, types.ModuleType):
-            yield from self._of_a_module(way, value)
         elif issubclass(kind, types.FrameType):
             if value.f_globals is self._globals:
                 yield from self._items(way, [*value.f_locals.items()])
@@ -158,10 +168,9 @@ class Objects:
 
     def _of_a_module(self, way: str, value: types.ModuleType) -> Iterator[tuple[str, Any]]:
         """Of one that was made and not imported, what it holds."""
-        held = _dictionary(value)
-        self.values[way] += f" {held.get('__name__')}"
-        if type(value) is types.ModuleType and id(value) not in self._imported:
-            yield from self._items(way, [*held.items()])
+        self.values[way] += _reported_name(value)
+        if type(value) is types.ModuleType:
+            yield from self._items(way, [*_dictionary(value).items()])
 
     def _function(self, way: str, value: types.FunctionType) -> Iterator[tuple[str, Any]]:
         self.values[way] += f" {value.__qualname__}"
@@ -306,6 +315,10 @@ def _compared(instance: torch.nn.Module | None) -> Iterator[int]:
         ]:
             if tensor is not None and name not in apart:
                 yield id(tensor)
+
+
+def _reported_name(module: types.ModuleType) -> str:
+    return f" {_dictionary(module).get('__name__')}"
 
 
 def _dictionary(value: Any) -> dict[str, Any]:

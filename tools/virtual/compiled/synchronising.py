@@ -11,19 +11,21 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
+from kernelagent.domain.replies.parsing import parse
 from kernelagent.tools.virtual.executor.source import FILE_NAME
 
 _DEPTH = 60
 _MASK_AT = {"load": 1, "store": 2}
+_ATOMICS = "atomic_"
+"""What their names begin with."""
 _POLLS = "atomic_poll"
 """It waits by itself, whoever looks at what it returns."""
 
 
 def non_synchronizing_atomics(source: str) -> frozenset[int]:
     """Lines of atomics whose value decides nothing."""
-    try:
-        tree = ast.parse(source.replace("\r\n", "\n").replace("\r", "\n"))
-    except (SyntaxError, ValueError):
+    tree = _tree(source)
+    if tree is None:
         return frozenset()
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     returning = _returning(functions)
@@ -45,9 +47,8 @@ def non_synchronizing_atomics(source: str) -> frozenset[int]:
 
 def dropped_atomics(source: str) -> frozenset[int]:
     """Lines of atomics whose value nobody looks at."""
-    try:
-        tree = ast.parse(source.replace("\r\n", "\n").replace("\r", "\n"))
-    except (SyntaxError, ValueError):
+    tree = _tree(source)
+    if tree is None:
         return frozenset()
     dropped = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
     lines = {line for node in dropped for line in _lines(node, frozenset())}
@@ -58,6 +59,17 @@ def dropped_atomics(source: str) -> frozenset[int]:
         for line in _lines(node, frozenset())
     }
     return frozenset(lines - used)
+
+
+def _tree(source: str) -> ast.Module | None:
+    """None where there is no atomic in it, or it is no Python."""
+    # Python takes other letters in a name for these.
+    if source.isascii() and _ATOMICS not in source:
+        return None
+    try:
+        return parse(source.replace("\r\n", "\n").replace("\r", "\n"))
+    except (SyntaxError, ValueError):
+        return None
 
 
 def _returning(functions: list[ast.FunctionDef]) -> frozenset[str]:
@@ -131,7 +143,7 @@ def _lines(node: ast.AST, returning: frozenset[str]) -> list[int]:
 
 def _is_atomic(node: ast.AST, returning: frozenset[str]) -> bool:
     return isinstance(node, ast.Call) and (
-        _called(node).startswith("atomic_") or _called(node) in returning
+        _called(node).startswith(_ATOMICS) or _called(node) in returning
     )
 
 
