@@ -229,8 +229,9 @@ class JudgeProcess(_Connection):
 class WholeModelProcess(_Connection):
     """The judge asked about a whole model and its parts; raises what it could not do."""
 
-    def __init__(self, settings: JudgeSettings) -> None:
-        super().__init__(split_off=False)
+    def __init__(self, settings: JudgeSettings, *, verifies: bool = False) -> None:
+        """`verifies`: it is going to be asked to, for which it needs a process that candidates are forked from."""
+        super().__init__(split_off=verifies and is_likely_virtual(settings.device))
         self._settings = to_data(settings)
 
     def scan(self) -> Scan:

@@ -263,7 +263,7 @@ def _in_the_whole(
     if result.path is None:
         return PartResult(path, str(result.run), result.why)
     try:
-        with WholeModelProcess(settings) as judge:
+        with WholeModelProcess(settings, verifies=True) as judge:
             candidate, envelope = _candidate_of(result), _envelope(result)
             whole = judge.verify(places, candidate, _ratio(result), envelope)
     except BaseException:

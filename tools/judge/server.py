@@ -9,7 +9,6 @@ import socket
 import tempfile
 import traceback
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +36,6 @@ from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 if TYPE_CHECKING:
     from kernelagent.tools.judge.judge import Judge
 
-_JUDGE = ("kernelagent.tools.judge.judge", "torch._dynamo")
-"""Seconds to import: it is done while the fork server imports the same."""
 _PR_SET_PDEATHSIG = 1
 _MAX_HEADER = 1 << 28
 
@@ -137,7 +134,7 @@ class _Server:
                 "sandbox": self._judge.sandbox,
             }
         if request.kind in _OF_WHOLE_MODELS:
-            return _of_a_whole_model(request)
+            return _of_a_whole_model(request, self._fork_server)
         if self._judge is None:
             raise EnvironmentFault("the judge was asked for a verdict before it read a problem")
         if request.kind == "widen":
@@ -173,7 +170,7 @@ class _Server:
         """None: the judge is to start its own, as on a GPU, whose fork server is made ready for it."""
         # Which device it is can only be asked of torch, which takes seconds to import.
         if self._fork_server is None and is_likely_virtual(settings.device):
-            self._fork_server = open_fork_server("virtual", meanwhile=_import_judge)
+            self._fork_server = open_fork_server("virtual")
         from kernelagent.tools.judge.problem.devices import open_device
 
         is_virtual = open_device(settings.device, settings.target).kind == "virtual"
@@ -188,15 +185,10 @@ class _Server:
         self._channel.send({"kind": "stage", "stage": to_data(stage)})
 
 
-def _import_judge() -> None:
-    for name in _JUDGE:
-        import_module(name)
-
-
 _OF_WHOLE_MODELS = frozenset({"scan", "capture", "whole"})
 
 
-def _of_a_whole_model(request: Frame) -> dict[str, Any]:
+def _of_a_whole_model(request: Frame, fork_server: ForkServer | None) -> dict[str, Any]:
     from kernelagent.tools.judge.whole_model.scan import scan
     from kernelagent.tools.judge.whole_model.submodules import Whole
     from kernelagent.tools.judge.whole_model.whole import captured, verify_whole
@@ -209,7 +201,12 @@ def _of_a_whole_model(request: Frame) -> dict[str, Any]:
         alike = captured(settings, header["path"], Path(header["folder"]))
         return {"kind": "captured", "alike": list(alike)}
     result = verify_whole(
-        settings, header["paths"], header["source"], header["ratio"], header["envelope"]
+        settings,
+        header["paths"],
+        header["source"],
+        header["ratio"],
+        header["envelope"],
+        fork_server,
     )
     return {"kind": "whole", "whole": to_data(result)}
 

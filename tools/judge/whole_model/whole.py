@@ -56,14 +56,16 @@ def verify_whole(
     source: str,
     ratio: float | None,
     envelope: Mapping[str, Any],
+    shared: ForkServer | None = None,
 ) -> WholeModel:
     """Run the model as it is and with the candidate at `paths`, on fresh inputs each time.
 
     `ratio`: the submodule's own estimate, eager over candidate, where there is no GPU. `envelope`: the inputs that the
-    emitted module answers with its kernels.
+    emitted module answers with its kernels. `shared`: of `open_fork_server` for this device, which the caller closes;
+    without it one is opened.
     """
     whole = Whole.open(settings)
-    fork_server = open_fork_server(whole.device.kind)
+    fork_server = shared or open_fork_server(whole.device.kind)
     scratch = Path(tempfile.mkdtemp(prefix="kernelagent-whole-"))
     found = Answers((), 0, 0)
     calls = _Calls()
@@ -83,7 +85,8 @@ def verify_whole(
             raise
         found = replace(found, why=f"{refused.reason.code}: {refused.reason.message}")
     finally:
-        fork_server.close()
+        if shared is None:
+            fork_server.close()
         sweep(scratch)
     if found.why is None and not calls.by_kernels:
         found = replace(found, why=_never_answered(calls))

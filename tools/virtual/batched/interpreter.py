@@ -10,7 +10,7 @@ from typing import Any
 from triton.runtime.jit import JITFunction
 
 from kernelagent.tools.virtual.batched.both_builders import BothBuilders
-from kernelagent.tools.virtual.batched.job import HowRun, Job
+from kernelagent.tools.virtual.batched.job import FIRST_CHUNK, HowRun, Job
 from kernelagent.tools.virtual.batched.memory import MOST_RUNS
 from kernelagent.tools.virtual.executor.launch import Launch, Observer
 from kernelagent.tools.virtual.interpreter.interleaving import Order, run_in_turns
@@ -48,14 +48,16 @@ class BatchedInterpreter(BothBuilders):
         limit: AbstractContextManager[None] | None = None,
         enough_s: float | None = None,
         after_chunk: Callable[[], None] | None = None,
+        first_chunk: int = FIRST_CHUNK,
     ) -> int:
         """Run the grid, or the given programs of it; returns how many ran. Observers may raise.
 
         `enough_s`: after so many seconds no further program is begun; the first runs in any case.
-        `after_chunk`: called when some programs have run together, or one by one.
+        `after_chunk`: called when some programs have run together, or one by one. `first_chunk`: programs that are
+        tried together before it is known how large one is.
         """
         self.reference.builder.pointees = self.language.builder.pointees = launch.pointees
-        job = Job(self, function, arguments, launch, observers, enough_s, after_chunk)
+        job = Job(self, function, arguments, launch, observers, enough_s, after_chunk, first_chunk)
         self.how = job.how
         waiting = list(programs) if programs is not None else all_programs(launch.grid)
         with untraced(), captured_prints() as capped:

@@ -30,7 +30,7 @@ from kernelagent.tools.virtual.provenance.stored_to import StoredTo
 from kernelagent.tools.virtual.races.bounds import BoundsChecker
 from kernelagent.tools.virtual.races.races import RaceChecker
 
-_FIRST_CHUNK = 64
+FIRST_CHUNK = 64
 _LANES_TOGETHER = 1 << 19
 """Lanes of an operation over a chunk: few enough that its arrays stay in the caches."""
 _FAILED_CHUNKS = 2
@@ -62,9 +62,11 @@ class Job:
         observers: Sequence[Observer],
         enough_s: float | None,
         after_chunk: Callable[[], None] | None,
+        first_chunk: int,
     ) -> None:
         self.how = HowRun()
         self._after_chunk = after_chunk
+        self._first_chunk = first_chunk
         self._until = None if enough_s is None else time.perf_counter() + enough_s
         self._owner = owner
         self._language = owner.language
@@ -131,7 +133,7 @@ class Job:
 
     def _chunk_size(self) -> int:
         known = self._owner.sizes.get(self._key)
-        fitting = _FIRST_CHUNK if known is None else max(1, _LANES_TOGETHER // known)
+        fitting = self._first_chunk if known is None else max(1, _LANES_TOGETHER // known)
         most = self._memory.most_programs or self._owner.most_together
         return min(self._owner.most_together, most, fitting)
 

@@ -14,6 +14,8 @@ from kernelagent.tools.virtual.executor.launch import Launch
 
 RUNS = 2
 """Runs of neighbours that are counted of a large grid."""
+FIRST_TOGETHER = 16
+"""Programs that are tried together first: of long loops more are too many, which shows when half of the work is done."""
 ENOUGH_S = 0.5
 """Seconds of one launch, after which what is counted so far is scaled up."""
 _FIRST = 3

@@ -15,6 +15,7 @@ import numpy as np
 from triton.backends.compiler import GPUTarget
 
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from kernelagent.tools.virtual.batched.job import FIRST_CHUNK
 from kernelagent.tools.virtual.compiled.compiling import (
     check_cooperative,
     check_grid,
@@ -27,7 +28,12 @@ from kernelagent.tools.virtual.device.binding import Bound, Kernel
 from kernelagent.tools.virtual.device.storages.arena import Arena
 from kernelagent.tools.virtual.device.storages.fresh_memory import Bytes, Fill
 from kernelagent.tools.virtual.device.storages.hollow import AliasedRange
-from kernelagent.tools.virtual.executor.brief_counting import ENOUGH_S, RUNS, BriefCounting
+from kernelagent.tools.virtual.executor.brief_counting import (
+    ENOUGH_S,
+    FIRST_TOGETHER,
+    RUNS,
+    BriefCounting,
+)
 from kernelagent.tools.virtual.executor.compared_launches import before, compare
 from kernelagent.tools.virtual.executor.deadline import Clock, TimeIsUp, deadline
 from kernelagent.tools.virtual.executor.launch import Launch, MemoryFault, Observer, Unsupported
@@ -323,6 +329,7 @@ class Launcher(LaunchLog):
                 # What is counted of a part is scaled up.
                 enough_s=min(most_s, self._seconds_left / 4) if sampling or counting else None,
                 after_chunk=self._forget_pages if counting else None,
+                first_chunk=FIRST_CHUNK if brief is None else FIRST_TOGETHER,
             )
         finally:
             logged.seconds = time.perf_counter() - began

@@ -18,6 +18,7 @@ from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.whole_model.scan import scan
 from kernelagent.tools.judge.whole_model.submodules import Whole
 from kernelagent.tools.judge.whole_model.whole import verify_whole
+from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.tools.judge.whole_model.envelopes import taken
 
 pytestmark = pytest.mark.long
@@ -120,16 +121,19 @@ def test_a_part_stays_where_the_caches_hold_what_they_held_without_it(
     given: dict[str, object],
     more: dict[str, torch.Tensor],
     tmp_path: Path,
+    fork_server: ForkServer,
 ) -> None:
     asked = settings(tmp_path, make(), {**prompts(), **more})
-    right = verify_whole(asked, [path], NORM, None, given)
+    right = verify_whole(asked, [path], NORM, None, given, fork_server)
     assert right.right, right.why
     assert "on 3 fresh inputs" in right.why
     compared = {case.output for case in right.cases}
     assert any("['past_key_values']" in name and name.endswith("['keys']") for name in compared)
     errors = [case.rms_error for case in right.cases if case.output == "output['logits']"]
     assert len(set(errors)) == 3
-    wrong = verify_whole(asked, [path], NORM.replace("/ W + eps", "/ W + 0.5"), None, given)
+    wrong = verify_whole(
+        asked, [path], NORM.replace("/ W + eps", "/ W + 0.5"), None, given, fork_server
+    )
     assert not wrong.right
     assert wrong.why.startswith("wrong_output: output")
 
@@ -158,31 +162,39 @@ class Keeping(nn.Module):
         return self.head(x), Kept(normed)
 
 
-def test_only_what_cannot_be_compared_in_an_object_is_left_out_and_named(tmp_path: Path) -> None:
+def test_only_what_cannot_be_compared_in_an_object_is_left_out_and_named(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
     asked = settings(tmp_path, Keeping(), (torch.randn(4, 64),))
-    right = verify_whole(asked, ["norm"], NORM, None, taken([4, 64]))
+    right = verify_whole(asked, ["norm"], NORM, None, taken([4, 64]), fork_server)
     assert right.right, right.why
     assert "not compared: " in right.why
     assert "output[1]['number']" in right.why
     assert "output[1]['lock'] (_thread.lock)" in right.why
     wrong = verify_whole(
-        asked, ["norm"], NORM.replace("/ W + eps", "/ W + 0.5"), None, taken([4, 64])
+        asked, ["norm"], NORM.replace("/ W + eps", "/ W + 0.5"), None, taken([4, 64]), fork_server
     )
     assert not wrong.right
     assert wrong.why.startswith("wrong_output: output[1]['states'][0] is wrong")
 
 
-def test_a_candidate_that_fails_in_the_whole_model_is_refused_for_it(tmp_path: Path) -> None:
+def test_a_candidate_that_fails_in_the_whole_model_is_refused_for_it(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
     asked = settings(tmp_path, Keeping(), (torch.randn(4, 64),))
     failing = NORM.replace("y = torch.empty_like(x)", "raise ValueError('no such rows')")
-    wrong = verify_whole(asked, ["norm"], failing, None, taken([4, 64]))
+    wrong = verify_whole(asked, ["norm"], failing, None, taken([4, 64]), fork_server)
     assert not wrong.right
     assert "no such rows" in wrong.why
 
 
-def test_inputs_without_another_of_their_kind_are_not_called_fresh(tmp_path: Path) -> None:
+def test_inputs_without_another_of_their_kind_are_not_called_fresh(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
     asked = settings(tmp_path, llama(), {"input_ids": torch.full((2, 12), 7)})
-    right = verify_whole(asked, ["model.norm"], NORM, None, taken([2, 12, 64], "float16"))
+    right = verify_whole(
+        asked, ["model.norm"], NORM, None, taken([2, 12, 64], "float16"), fork_server
+    )
     assert right.right, right.why
     assert "on 3 runs, with 1 different inputs among them" in right.why
 
@@ -212,13 +224,15 @@ def test_a_part_with_a_cache_is_refused_with_what_to_take_instead(tmp_path: Path
     assert without.capture("model.layers.0.self_attn", tmp_path / "part")
 
 
-def test_a_given_cache_is_the_same_in_every_run(tmp_path: Path) -> None:
+def test_a_given_cache_is_the_same_in_every_run(tmp_path: Path, fork_server: ForkServer) -> None:
     model = llama()
     with torch.no_grad():
         cache = model(torch.randint(2, 64, (2, 5))).past_key_values
     inputs = {"input_ids": torch.randint(2, 64, (2, 1)), "past_key_values": cache}
     asked = settings(tmp_path, model, inputs)
-    right = verify_whole(asked, ["model.norm"], NORM, None, taken([2, 1, 64], "float16"))
+    right = verify_whole(
+        asked, ["model.norm"], NORM, None, taken([2, 1, 64], "float16"), fork_server
+    )
     assert right.right, right.why
     keys = {case.output for case in right.cases if case.output.endswith("['keys']")}
     assert keys

@@ -26,6 +26,7 @@ from kernelagent.tools.judge.problem.bundle import load_bundle
 from kernelagent.tools.judge.whole_model.scan import scan
 from kernelagent.tools.judge.whole_model.submodules import Whole
 from kernelagent.tools.judge.whole_model.whole import verify_whole
+from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.evaluations import accepted
 from tests.tools.judge.whole_model.envelopes import taken
 
@@ -254,9 +255,11 @@ def test_a_model_without_submodules_is_said_to_have_none(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_the_whole_models_answer_tells_a_right_candidate_from_a_wrong_one() -> None:
+def test_the_whole_models_answer_tells_a_right_candidate_from_a_wrong_one(
+    fork_server: ForkServer,
+) -> None:
     paths = ["blocks.0.norm", "norm"]
-    right = verify_whole(SETTINGS, paths, NORM, 4.0, taken([2, 32, 128]))
+    right = verify_whole(SETTINGS, paths, NORM, 4.0, taken([2, 32, 128]), fork_server)
     assert right.right, right.why
     assert right.calls == right.trials * len(paths)
     assert right.faster is None
@@ -264,7 +267,7 @@ def test_the_whole_models_answer_tells_a_right_candidate_from_a_wrong_one() -> N
     assert right.after_us is not None
     assert right.after_us < right.before_us
     source = NORM.replace("/ W + eps", "/ W + 0.1")
-    wrong = verify_whole(SETTINGS, paths, source, 4.0, taken([2, 32, 128]))
+    wrong = verify_whole(SETTINGS, paths, source, 4.0, taken([2, 32, 128]), fork_server)
     assert not wrong.right
     assert wrong.why.startswith("wrong_output")
     assert wrong.before_us is None
@@ -309,18 +312,20 @@ def test_a_part_is_captured_with_the_strides_it_gets_in_the_model(tmp_path: Path
 
 
 @pytest.mark.long
-def test_kernels_that_never_answer_in_the_whole_model_are_no_success(tmp_path: Path) -> None:
+def test_kernels_that_never_answer_in_the_whole_model_are_no_success(
+    tmp_path: Path, fork_server: ForkServer
+) -> None:
     settings = _in_channels_last(tmp_path)
     # As wrong as can be: nothing of it is run.
     row_by_row = taken([2, 8, 8, 8], strides=[512, 64, 8, 1])
-    unused = verify_whole(settings, ["part"], DOUBLE, 2.0, row_by_row)
+    unused = verify_whole(settings, ["part"], DOUBLE, 2.0, row_by_row, fork_server)
     assert not unused.right
     assert (unused.calls, unused.by_original) == (0, 3)
     assert "kernels_not_used" in unused.why
     assert "the strides (512, 1, 64, 8)" in unused.why
     assert "answered all 3 calls" in unused.why
     used = verify_whole(
-        settings, ["part"], DOUBLE, 2.0, taken([2, 8, 8, 8], strides=[512, 1, 64, 8])
+        settings, ["part"], DOUBLE, 2.0, taken([2, 8, 8, 8], strides=[512, 1, 64, 8]), fork_server
     )
     assert used.why.startswith("wrong_output")
 

@@ -82,11 +82,12 @@ def _product(a_ptr, b_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + rows * BLOCK + cols, product + 1)
 
 
-@pytest.mark.parametrize("values", [True, False])
-def test_a_product_that_is_only_counted_counts_alike_and_adds_nothing(values: bool) -> None:
-    a, b, out = torch.ones(64, 16), torch.ones(16, 16), torch.zeros(64, 16)
-    arguments = {"a_ptr": a, "b_ptr": b, "out_ptr": out, "BLOCK": 16}
-    tensors = {name: value for name, value in arguments.items() if name != "BLOCK"}
+A, B = torch.ones(64, 16), torch.ones(16, 16)
+
+
+def product(out: torch.Tensor) -> tuple[dict[str, torch.Tensor | int], Launch]:
+    """Arguments and launch of four programs."""
+    tensors = {"a_ptr": A, "b_ptr": B, "out_ptr": out}
     described = Launch(
         index=0,
         kernel="_product",
@@ -96,8 +97,23 @@ def test_a_product_that_is_only_counted_counts_alike_and_adds_nothing(values: bo
         scalars={},
         constexprs={"BLOCK": 16},
     )
+    return {**tensors, "BLOCK": 16}, described
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_product_that_is_only_counted_counts_alike_and_adds_nothing(values: bool) -> None:
+    out = torch.zeros(64, 16)
+    arguments, described = product(out)
     interpreter, counter = BatchedInterpreter(), TrafficCounter("sm_90")
     interpreter.multiply(values=values)
     interpreter.run(_product, arguments, described, observers=[counter])
     assert sum(counter.result(described).dot_flops.values()) == 2 * 64 * 16 * 16
     assert out.unique().tolist() == [17.0 if values else 1.0]
+
+
+def test_where_time_is_up_no_more_have_run_than_were_tried_together_first() -> None:
+    arguments, described = product(torch.zeros(64, 16))
+    assert BatchedInterpreter().run(_product, arguments, described, enough_s=0.0) == 4
+    assert (
+        BatchedInterpreter().run(_product, arguments, described, enough_s=0.0, first_chunk=2) == 2
+    )
