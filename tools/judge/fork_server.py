@@ -1,4 +1,4 @@
-"""The process that candidates are forked from, started before anything heavy is imported here."""
+"""The process that candidates are forked from: by itself, or split off from the judge's, so that both import once."""
 
 from __future__ import annotations
 
