@@ -16,6 +16,7 @@ from kernelagent.domain.problem import Mode, ProblemSpec
 from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.bundle import save_bundle
+from kernelagent.tools.judge.verify.process.limits import how_busy
 from kernelagent.tools.sandbox.spawn import ForkServer
 
 
@@ -44,6 +45,18 @@ class JudgeHere:
         return self._judge.try_emitted(file.source, evaluation, seconds)
 
 
+@contextmanager
+def open_judge(
+    settings: JudgeSettings, fork_server: ForkServer, busy: Callable[[], float] = how_busy
+) -> Iterator[Judge]:
+    """A judge that is closed when the test is done with it; `busy` as `Judge` has it."""
+    judge = Judge(settings, fork_server, busy)
+    try:
+        yield judge
+    finally:
+        judge.close()
+
+
 class JudgesHere:
     """For `optimize(..., judges=...)`: a run starts neither a judge's process nor a fork server."""
 
@@ -54,11 +67,8 @@ class JudgesHere:
 
     @contextmanager
     def open(self, settings: JudgeSettings, say: Callable[[str, str], None]) -> Iterator[JudgeHere]:
-        judge = Judge(settings, self._fork_server)
-        try:
+        with open_judge(settings, self._fork_server) as judge:
             yield JudgeHere(judge)
-        finally:
-            judge.close()
 
 
 def verdict_on(
@@ -72,8 +82,5 @@ def verdict_on(
     """What the judge says on `virtual` of a candidate for a live module; `bundle`: the folder that it is saved in."""
     save_bundle(bundle, module, args)
     settings = JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual", mode=mode)
-    judge = Judge(settings, fork_server)
-    try:
+    with open_judge(settings, fork_server) as judge:
         return judge.evaluate(source, "verdict", lambda _: None)
-    finally:
-        judge.close()

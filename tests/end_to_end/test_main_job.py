@@ -22,8 +22,8 @@ from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.storage.run_log import read_events
 from kernelagent.storage.run_state import fold
-from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.judges import open_judge
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIMIZE = ("optimize", "scale.py", "--model", "replay:talk.jsonl")
@@ -172,12 +172,9 @@ def test_the_judge_accepts_the_emitted_module(
     optimized: Optimized, fork_server: ForkServer
 ) -> None:
     problem = ProblemSpec(path=str(optimized.folder / "scale.py"))
-    judge = Judge(JudgeSettings(problem, device="virtual"), fork_server)
-    try:
+    with open_judge(JudgeSettings(problem, device="virtual"), fork_server) as judge:
         source = (optimized.folder / "scale_optimized.py").read_text(encoding="utf-8")
         assert judge.evaluate(source, "turn", lambda _: None).accepted
-    finally:
-        judge.close()
 
 
 @pytest.mark.long

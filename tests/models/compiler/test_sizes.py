@@ -16,9 +16,9 @@ from kernelagent.models.compiler.module.constructor import ORIGINAL, state_lines
 from kernelagent.models.compiler.module.constructor_sizes import followed, of_the_original
 from kernelagent.models.compiler.module.fixed_arguments import fixed_arguments
 from kernelagent.models.compiler.policy import Policy
-from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
 from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.judges import open_judge
 from tests.models.compiler.test_policy import source_of
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
@@ -143,11 +143,10 @@ def test_the_judge_accepts_it_at_the_given_and_at_smaller_sizes(
     )
     for sizes in (full, SMALL):
         path = str(tmp_path / f"sizes_{sizes['rows']}.py")
-        judge = Judge(JudgeSettings(ProblemSpec(path=path), device="virtual"), fork_server)
-        try:
+        with open_judge(
+            JudgeSettings(ProblemSpec(path=path), device="virtual"), fork_server
+        ) as judge:
             result = judge.evaluate(source, "turn", lambda _: None)
-        finally:
-            judge.close()
         assert result.accepted, f"{result.reason}\n{source}"
 
 

@@ -15,6 +15,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.judges import open_judge
 from tests.lanes import often
 
 PROBLEM = """
@@ -131,11 +132,8 @@ def test_a_fault_on_integers_that_are_not_yours_is_not_told_of_other_calls(
     settings = JudgeSettings(
         ProblemSpec(path=str(problem_path("i_sequences_padded"))), device="virtual"
     )
-    judge = Judge(settings, fork_server)
-    try:
+    with open_judge(settings, fork_server) as judge:
         result = verdict(judge, honest_kernel("i_sequences_padded"))
-    finally:
-        judge.close()
     assert result.accepted, result.reason
     told = {item.code for item in result.disclosures}
     assert "differs_on_integers" in told

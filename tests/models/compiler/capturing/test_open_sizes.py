@@ -14,9 +14,9 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.capturing.capture import PolicyCannot, Smaller
 from kernelagent.models.compiler.capturing.open_sizes import at_other_sizes, first_axes
 from kernelagent.models.compiler.policy import Policy
-from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.judges import open_judge
 from tests.models.compiler.test_policy import Attention, Of, source_of
 
 
@@ -166,15 +166,12 @@ def test_the_judge_accepts_what_is_written_for_a_declared_size(
     settings = JudgeSettings(
         ProblemSpec(bundle=str(tmp_path / "bundle")), device="virtual", dynamic=(declared,)
     )
-    judge = Judge(settings, fork_server)
-    try:
+    with open_judge(settings, fork_server) as judge:
         places = [size.places for size in judge.facts.dynamic_sizes]
         policy = Policy(
             module, "from_reference", {"default": (args, {})}, dynamic={"default": places}
         )
         source = source_of(policy.reply([]))
         result = judge.evaluate(source, "turn", lambda _: None)
-    finally:
-        judge.close()
     assert result.accepted, f"{result.reason}\n{source}"
     assert "dynamic_sizes" in {item.code for item in result.disclosures}

@@ -8,8 +8,8 @@ import pytest
 
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.judges import open_judge
 
 pytestmark = pytest.mark.long
 
@@ -73,14 +73,11 @@ class ModelNew(nn.Module):
 def test_its_estimate_is_of_the_users_sizes(tmp_path: Path, fork_server: ForkServer) -> None:
     path = tmp_path / "gained.py"
     path.write_text(PROBLEM)
-    judge = Judge(
+    with open_judge(
         JudgeSettings(ProblemSpec(path=str(path)), device="virtual"),
         fork_server,
-    )
-    try:
+    ) as judge:
         result = judge.evaluate(CANDIDATE, "verdict", lambda _: None)
-    finally:
-        judge.close()
     assert result.accepted, result.reason
     assert {d.code for d in result.disclosures} >= {"executed_smaller"}
     assert result.estimate is not None

@@ -9,8 +9,8 @@ import pytest
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.judges import open_judge
 
 pytestmark = pytest.mark.long
 
@@ -72,11 +72,8 @@ def test_the_second_judging_of_a_source_begins_where_the_first_one_ended(
     path.write_text(PROBLEM)
     settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", judging_seconds=30)
     # As long as on a quiet machine: with more seconds the first judging would end with a candidate that hangs.
-    judge = Judge(settings, fork_server, busy=lambda: 1.0)
-    try:
-        first, second = (judge.evaluate(CANDIDATE, "verdict", lambda _: None) for _ in range(2))
-    finally:
-        judge.close()
+    with open_judge(settings, fork_server, busy=lambda: 1.0) as judge:
+        first, second = (judge.evaluate(CANDIDATE, "turn", lambda _: None) for _ in range(2))
     assert first.accepted, first.reason
     assert second.accepted, second.reason
     *cut, last = verifications(first)

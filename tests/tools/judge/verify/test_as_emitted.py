@@ -12,10 +12,10 @@ from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import Mode, ProblemSpec
 from kernelagent.dropin.emit import emit_module
-from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.dropin.emitted import CERTIFICATE
+from tests.judges import open_judge
 
 pytestmark = pytest.mark.long
 
@@ -159,15 +159,12 @@ def judged(
     text = problem.replace("AFTER", after).replace("ROWS", str(rows))
     path.write_text(text, encoding="utf-8")
     settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", policy="any", mode=mode)
-    judge = Judge(settings, fork_server)
-    try:
+    with open_judge(settings, fork_server) as judge:
         source = KERNEL.replace("AFTER", after)
         verdict = judge.evaluate(source, "verdict", lambda _: None)
         assert verdict.accepted, verdict.reason
         file = emit_module(Candidate(source), judge.facts, verdict, CERTIFICATE)
         return verdict, judge.try_emitted(file.replace(*change) if change[0] else file, verdict, 60)
-    finally:
-        judge.close()
 
 
 def test_a_file_that_goes_as_its_candidate_keeps_its_verdict(
@@ -182,14 +179,11 @@ def test_a_live_module_is_put_together_again_where_the_file_is_tried(
 ) -> None:
     save_bundle(tmp_path / "bundle", torch.nn.LayerNorm(16), (torch.randn(8, 16),))
     settings = JudgeSettings(ProblemSpec(bundle=str(tmp_path / "bundle")), device="virtual")
-    judge = Judge(settings, fork_server)
-    try:
+    with open_judge(settings, fork_server) as judge:
         verdict = judge.evaluate(NORM, "verdict", lambda _: None)
         assert verdict.accepted, verdict.reason
         file = emit_module(Candidate(NORM), judge.facts, verdict, CERTIFICATE)
         assert judge.try_emitted(file, verdict, 60) == verdict
-    finally:
-        judge.close()
 
 
 def test_one_for_inputs_that_are_executed_smaller_is_tried_as_well(

@@ -12,6 +12,7 @@ from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.judges import open_judge
 
 pytestmark = pytest.mark.long
 
@@ -241,11 +242,10 @@ WRONG = {
 def judge(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Judge]:
     path = tmp_path_factory.mktemp("rows") / "rows.py"
     path.write_text(PROBLEM)
-    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
-    try:
+    with open_judge(
+        JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server
+    ) as opened:
         yield opened
-    finally:
-        opened.close()
 
 
 def judged(judge: Judge, source: str) -> Evaluation:
@@ -263,11 +263,10 @@ def test_what_is_zero_without_a_kernel_need_not_be_stored(
 ) -> None:
     path = tmp_path / "lower.py"
     path.write_text(LOWER)
-    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
-    try:
+    with open_judge(
+        JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server
+    ) as opened:
         evaluation = judged(opened, ONLY_LOWER)
-    finally:
-        opened.close()
     assert evaluation.accepted, evaluation.reason
     assert "sampled_at_your_sizes" in {each.code for each in evaluation.disclosures}
 
@@ -304,11 +303,10 @@ def judged_of_many_rows(tmp_path: Path, fork_server: ForkServer, old: str, new: 
     for before, after in LAUNCHES_TWICE.items():
         source = source.replace(before, after.replace("min(rows, 65535)", "rows"))
     assert old in source
-    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
-    try:
+    with open_judge(
+        JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server
+    ) as opened:
         return judged(opened, source.replace(old, new, 1))
-    finally:
-        opened.close()
 
 
 def test_who_does_not_take_sizes_between_the_executed_and_the_given_is_accepted_and_told_of(
@@ -346,14 +344,11 @@ def test_a_training_step_is_taken_there_as_well(
     settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", mode="train")
     grid = "silu_backward[(triton.cdiv(x.numel(), 128),)]"
     assert grid in TRAINED
-    opened = Judge(settings, fork_server)
-    try:
+    with open_judge(settings, fork_server) as opened:
         evaluation = judged(
             opened, TRAINED.replace(grid, f"n = x.numel()\n        silu_backward[({programs},)]")
         )
         require_compared(evaluation, right="min" not in programs)
-    finally:
-        opened.close()
 
 
 def test_what_shows_there_alone_is_told(judge: Judge) -> None:
@@ -379,12 +374,11 @@ def test_where_programs_take_tickets_one_call_of_all_of_them_is_made(
 ) -> None:
     path = tmp_path / "size.py"
     path.write_text(SIZE)
-    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
-    try:
+    with open_judge(
+        JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server
+    ) as opened:
         evaluation = judged(opened, BY_TICKET.replace("SUMMED", summed))
         require_compared(evaluation, right="min" not in summed)
-    finally:
-        opened.close()
 
 
 LOGITS = """\
@@ -438,11 +432,10 @@ def test_inputs_of_other_kinds_are_tried_there_as_well(
     path.write_text(LOGITS)
     # Without it logits beyond 88 overflow, which no natural draw has.
     largest = "tl.max(x, axis=0)" + ("" if in_all else " * (row < 4096)")
-    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
-    try:
+    with open_judge(
+        JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server
+    ) as opened:
         evaluation = judged(opened, LATER_ROWS.replace("LARGEST", largest))
-    finally:
-        opened.close()
     if in_all:
         assert evaluation.accepted, evaluation.reason
         assert any("mixed_rows" in each.message for each in evaluation.disclosures)
@@ -477,11 +470,8 @@ def test_a_training_step_meets_inputs_of_other_kinds_there(
         # Wrong for numbers that no natural draw has, in rows alone that are not executed otherwise.
         wrong = "tl.where((at < 1500000) | (x < 7), gate, 0.5)"
         source = source.replace(gate, f"{gate}\n    gate = {wrong}")
-    opened = Judge(settings, fork_server)
-    try:
+    with open_judge(settings, fork_server) as opened:
         evaluation = judged(opened, source)
-    finally:
-        opened.close()
     if everywhere:
         require_compared(evaluation, right=True)
         assert any("rowaffine" in each.message for each in evaluation.disclosures)
