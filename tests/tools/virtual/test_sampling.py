@@ -43,3 +43,12 @@ def test_a_sample_of_a_grid_in_three_dimensions_lies_in_it():
     programs, _ = sampled(launch_of(10, 20, 30), random.Random(3))
     assert programs is not None
     assert all(x < 10 and y < 20 and z < 30 for x, y, z in programs)
+
+
+def test_a_brief_count_runs_a_part_of_what_a_whole_one_does():
+    whole, _ = sampled(launch_of(5000), random.Random(7))
+    brief, share = sampled(launch_of(5000), random.Random(7), 2)
+    assert whole is not None
+    assert brief is not None
+    assert brief == [*whole[:64], whole[-1]]
+    assert share == 65 / 5000

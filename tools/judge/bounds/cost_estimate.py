@@ -89,15 +89,16 @@ def account(
     start: Start,
     idle: Mapping[str, frozenset[int]],
     expected: Mapping[str, int],
+    sample: int,
 ) -> Account:
     """Estimate every input set; where what would be counted is not what runs, says so instead.
 
     `start`: a process of the candidate, nothing loaded. `idle`: launches by set that the knock-out
     found to change nothing; they earn no share. `expected`: how many launches each set had where the
-    candidate was judged.
+    candidate was judged. `sample`: draws the programs of large grids that are counted.
     """
     try:
-        calls = counted_calls(context, start)
+        calls = counted_calls(context, start, sample)
     except NotCounted as why:
         cause = why.__cause__
         no_time = isinstance(cause, Rejected) and beyond_means(cause)

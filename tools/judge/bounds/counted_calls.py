@@ -86,15 +86,16 @@ def count_without_contents(
     arguments: Arguments,
     step: TrainingStep | None,
     *,
+    sample: int,
     whole_grids: bool = False,
     brief: bool = False,
 ) -> CountedCall:
-    """On tensors that hold nothing; of large grids a random sample of programs, unless `whole_grids`.
+    """On tensors that hold nothing; of large grids the programs that `sample` draws, unless `whole_grids`.
 
     `brief`: for a look that decides nothing, see `executor.brief_counting`.
     """
     how = {"whole_grids": whole_grids, "brief": brief}
-    mode = {"kind": "mode", "mode": "account", "seed": fresh_seed(), **how}
+    mode = {"kind": "mode", "mode": "account", "seed": sample, **how}
     process.command_executor(mode)
     _observe_traffic(process, watched=True)
     torch_rows = process.account(arguments, step)

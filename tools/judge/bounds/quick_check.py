@@ -47,7 +47,7 @@ def _counted(context: JudgeContext, process: CandidateProcess) -> Checked:
     by_values: dict[str, None] = {}
     for source in context.sources:
         step = step_at_full_size(context, source)
-        call = count_without_contents(process, source.full, step, brief=True)
+        call = count_without_contents(process, source.full, step, sample=context.sample, brief=True)
         if not call.launches:
             return Checked(Reason("no_kernel", "the forward launched no Triton kernel"))
         try:

@@ -44,8 +44,10 @@ class NotCounted(Exception):
     """Why the costs of the user's forward are not known, in words."""
 
 
-def counted_calls(context: JudgeContext, start: Start) -> dict[str, CountedCall]:
+def counted_calls(context: JudgeContext, start: Start, sample: int) -> dict[str, CountedCall]:
     """By input set, at the user's sizes. `start`: a process of the candidate, nothing loaded.
+
+    `sample`: draws the programs of large grids that are counted.
 
     What was executed at the user's sizes is counted as it runs there. What was executed smaller is
     counted without contents, once its kernels have done the same with and without contents where
@@ -70,7 +72,7 @@ def counted_calls(context: JudgeContext, start: Start) -> dict[str, CountedCall]
             make_ready(context, process)
         else:
             _built_at_full_size(context, process)
-        full = {source.name: _at_full_size(context, process, source) for source in smaller}
+        full = {source.name: _at_full_size(context, process, source, sample) for source in smaller}
     for source in smaller:
         if real[source.name].dearer:
             raise NotCounted(
@@ -162,7 +164,7 @@ def _require_same_without_contents(
 ) -> None:
     arguments = _hollow(context, source)
     step = _hollow_step(context, arguments)
-    hollow = _without_contents(process, source, arguments, step, whole_grids=True)
+    hollow = _without_contents(process, source, arguments, step, sample=0, whole_grids=True)
     what = difference(real, hollow)
     if what is not None:
         raise NotCounted(
@@ -172,10 +174,10 @@ def _require_same_without_contents(
 
 
 def _at_full_size(
-    context: JudgeContext, process: CandidateProcess, source: InputSource
+    context: JudgeContext, process: CandidateProcess, source: InputSource, sample: int
 ) -> CountedCall:
     step = step_at_full_size(context, source)
-    return _without_contents(process, source, source.full, step, whole_grids=False)
+    return _without_contents(process, source, source.full, step, sample=sample, whole_grids=False)
 
 
 def _without_contents(
@@ -184,10 +186,13 @@ def _without_contents(
     arguments: Arguments,
     step: TrainingStep | None,
     *,
+    sample: int,
     whole_grids: bool,
 ) -> CountedCall:
     try:
-        return count_without_contents(process, arguments, step, whole_grids=whole_grids)
+        return count_without_contents(
+            process, arguments, step, sample=sample, whole_grids=whole_grids
+        )
     except Rejected as refused:
         at_full_size = not whole_grids
         if refused.reason.detail.get("wrapped") or (

@@ -20,7 +20,7 @@ from kernelagent.tools.judge.problem.dynamic import again_at
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import share_nonfinite
 from kernelagent.tools.judge.problem.trials.refusals import REFUSALS
-from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.timing import observed
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
@@ -155,7 +155,7 @@ def _audit(
             arguments = draw(source)
             process.account(arguments, contents=True, followed=False)
         slow = host_time.looks_slow(process, len(seen.launches))
-    account, result = audited(context, start, seen, step, slow=slow)
+    account, result = audited(context, start, seen, step, fresh_seed(), slow=slow)
     hidden = () if result is None else result.disclosures
     for each in (*account.disclosures, *hidden):
         yield Disclosure(each.code, f"at {source.name}, a size declared dynamic: {each.message}")

@@ -32,7 +32,7 @@ from kernelagent.tools.judge.contribution.left_to_kernels import (
 )
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
-from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.timing import device_profile, observed
 from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.findings import Findings
@@ -86,7 +86,9 @@ def check_contribution(
             context, start, step, declared=declared, certificate=certificate, attempts=attempts
         )
     _survives_without_torch(context, start, step)
-    account, result = audited(context, start, findings, step, slow=slow)
+    # An adaptive writer may have learnt which programs are counted in its turns.
+    sample = fresh_seed() if certificate else context.sample
+    account, result = audited(context, start, findings, step, sample, slow=slow)
     _policy_holds(context.settings.policy, account)
     return Report(
         kernels=account.kernels or accounting.kernels_of(findings.launches),
@@ -99,7 +101,13 @@ def check_contribution(
 
 
 def audited(
-    context: JudgeContext, start: Start, findings: Findings, step: Step, *, slow: bool
+    context: JudgeContext,
+    start: Start,
+    findings: Findings,
+    step: Step,
+    sample: int,
+    *,
+    slow: bool,
 ) -> tuple[accounting.Account, knock_out.KnockedOut | None]:
     """On `virtual`: the knock-out, where kernels are asked for, and what everything costs; raises `Rejected`."""
     result = None
@@ -112,7 +120,7 @@ def audited(
     idle = {} if result is None else result.idle
     judged = Counter(str(row["input_set"]) for row in findings.launches)
     with step("account"):
-        account = accounting.account(context, start, idle, judged)
+        account = accounting.account(context, start, idle, judged, sample)
         if result is not None:
             account = _without_hidden_work(account, result)
         if any(row.get("tables") for row in findings.launches):

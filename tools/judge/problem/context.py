@@ -51,7 +51,7 @@ from kernelagent.tools.judge.problem.reference.read_from_outside import read_fro
 from kernelagent.tools.judge.problem.steps.training import require_trainable
 from kernelagent.tools.judge.problem.trials.defined_writes import with_defined_writes
 from kernelagent.tools.judge.problem.trials.inputs import InputSource, input_sources
-from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.process.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.confinement import require
@@ -91,6 +91,8 @@ class JudgeContext:
     """The problem at the user's sizes, where `problem` has smaller inner ones."""
     whole_module: torch.nn.Module | None = None
     """Its module, on the meta device."""
+    sample: int = field(default_factory=fresh_seed)
+    """Draws the programs of large grids that are counted: the same in all counts that a writer compares."""
     level: int = 0
     """How small it is executed: 0 as usual, then for candidates that took too long."""
     of_the_machine: tuple[Remark, ...] = ()
@@ -135,7 +137,7 @@ class JudgeContext:
             except KernelAgentError:
                 return None
             if executed != [item.executed for item in made.facts.input_sets]:
-                return made
+                return replace(made, sample=self.sample)
         return None
 
     @classmethod

@@ -35,7 +35,8 @@ def assembly(
             else:
                 context.construct_at_full_size(process)
             source = context.sources[0]
-            call = count_without_contents(process, source.full, step_at_full_size(context, source))
+            step = step_at_full_size(context, source)
+            call = count_without_contents(process, source.full, step, sample=context.sample)
             names = tuple(dict.fromkeys(str(row["kernel"]) for row in call.launches))
             name = kernel or next(iter(names), "")
             if name not in names:

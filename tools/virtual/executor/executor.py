@@ -7,7 +7,6 @@ reach the judge's line, so neither the log nor a knock-out can be forged or noti
 from __future__ import annotations
 
 import contextlib
-import random
 import secrets
 import select
 import socket
@@ -120,7 +119,7 @@ class Executor:
                 self._launcher.altering = _altering(request)
                 only = request.get("only")
                 self._launcher.only = None if only is None else frozenset(only)
-                self._launcher.places = random.Random(int(request.get("seed", 0)))
+                self._launcher.sample = int(request.get("seed", 0))
                 self._launcher.whole_grids = bool(request.get("whole_grids", False))
                 self._launcher.part = request.get("part", "all")
                 if "seconds" in request:

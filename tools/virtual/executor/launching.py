@@ -111,7 +111,8 @@ class Launcher(LaunchLog):
         """Not None: launches run without a part of theirs, or note which they have."""
         self.replay: Replay | None = None
         """Where the forward is done once more, on values that the candidate does not hold."""
-        self.places = random.Random(0)
+        self.sample = 0
+        """Draws, with a launch's number, which programs of a large grid are run."""
         """Draws the programs that are counted of a large grid; seeded by the judge with the mode."""
         self.whole_grids = False
         """Under `account` every program is counted."""
@@ -291,7 +292,8 @@ class Launcher(LaunchLog):
         sampling = drawn or (counting and not self.whole_grids)
         runs = RUNS if brief is not None else _RUNS
         run = _DRAWN if drawn else _RUN
-        programs, share = sampled(launch, self.places, runs, run) if sampling else (None, 1.0)
+        places = random.Random(f"{self.sample} {launch.index}")
+        programs, share = sampled(launch, places, runs, run) if sampling else (None, 1.0)
         if counting:
             self._forget_pages()
         spent = self._seconds - self._seconds_left
@@ -430,15 +432,17 @@ def sampled(
 ) -> tuple[list[Program] | None, float]:
     """So many runs of neighbours, which share cache lines: one in each stretch of the grid, and the last program.
 
-    Where in its stretch a run lies is drawn, and in which order they run, because time may end early.
+    Where in its stretch a run lies is drawn, and in which order they run, because time may end early. Fewer runs are the
+    first of those that are drawn where more are wanted.
     Returns the programs, None for all, and the share of the grid that they are.
     """
     total = launch.programs
     if total <= runs * run:
         return None, 1.0
     numbers: list[int] = []
-    edges = [i * (total - 1) // runs for i in range(runs + 1)]
-    for low, high in places.sample(list(itertools.pairwise(edges)), runs):
+    stretches = _RUNS if total > _RUNS * run else runs
+    edges = [i * (total - 1) // stretches for i in range(stretches + 1)]
+    for low, high in places.sample(list(itertools.pairwise(edges)), stretches)[:runs]:
         start = low + places.randrange(high - low - run + 1)
         numbers += range(start, start + run)
     numbers.append(total - 1)

@@ -42,7 +42,7 @@ def counted_where(refused: Rejected) -> Account:
     def start() -> CandidateProcess:
         raise refused
 
-    return account(JudgeContext.__new__(JudgeContext), start, {}, {})
+    return account(JudgeContext.__new__(JudgeContext), start, {}, {}, 0)
 
 
 def test_what_has_no_time_left_to_be_counted_is_accepted_without_an_estimate() -> None:
