@@ -93,7 +93,8 @@ def lessons(history: History, shown: frozenset[int]) -> tuple[str, ...]:
 def best_line(parent: Turn | None, history: History) -> str | None:
     """Which version is the best, where it is not the one to go on from, and by how much.
 
-    The best is the first of those that cannot be told apart; where a later one has a better number, that is said.
+    The best is the first of those that cannot be told apart; where a later one has a better number, that is said. Nothing
+    is said of numbers that look alike.
     """
     best = history.best
     if parent is None or best is None:
@@ -108,7 +109,7 @@ def best_line(parent: Turn | None, history: History) -> str | None:
     if mine is None or its is None:
         return None if parent.index == best.index else f"{text}."
     top = max(numbers, key=numbers.__getitem__)
-    if numbers[top] > its:
+    if numbers[top] > its and not _look_alike(numbers[top], its):
         others = [f"turn {best.index} {its:.2f}×"]
         if parent.index not in (top, best.index):
             others.append(f"turn {parent.index} {mine:.2f}×")
@@ -116,9 +117,13 @@ def best_line(parent: Turn | None, history: History) -> str | None:
             f"The version of turn {top} has the best number ({numbers[top]:.2f}× eager; {', '.join(others)}), by less "
             f"than its interval and that of turn {best.index} tell apart."
         )
-    if parent.index == best.index:
+    if parent.index == best.index or _look_alike(mine, its):
         return None
     return f"{text}: {its:.2f}× eager, that of turn {parent.index} {mine:.2f}×."
+
+
+def _look_alike(one: float, other: float) -> bool:
+    return f"{one:.2f}" == f"{other:.2f}"
 
 
 def summary(turn: Turn) -> str:

@@ -125,6 +125,12 @@ def test_the_best_number_is_that_of_all_versions_and_not_of_the_last():
         )
 
 
+@pytest.mark.parametrize("other", [3.001, 2.999])
+def test_of_numbers_that_look_alike_nothing_is_said(other: float):
+    history = history_of(accepted(3.0), accepted(other))
+    assert [best_line(turn, history) for turn in history.turns] == [None, None]
+
+
 def test_at_the_bound_a_prompt_asks_for_no_other_block_sizes():
     left = HeadroomFacts("default", 57600, {}, 4.0, "dram", 0.97, 0.03)
     judged = replace(accepted(2.0), headroom=left)
