@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,6 +43,7 @@ _SIZES = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
 _COMBINING = re.compile(r'"tt\.(reduce|scan)"\(.*axis = (\d+)')
 _DIGITS = re.compile(r"\d+")
 _POINTEE = re.compile(r"!tt\.ptr<[a-z]+(\d+)")
+_UNROLLED = re.compile(r"tt\.loop_unroll_factor = (\d+)")
 _LANES = 32
 _COUNTED_BESIDE = 12
 """Clocks that each of them has as an exchange (`dataflow.EXCHANGE_CLOCKS`)."""
@@ -111,8 +112,11 @@ class _Region:
             self.before.stands_at(line)
 
 
-def regions_of(ttgir: str, file: str) -> Regions:
-    """`file`: how the name of the kernel's file ends. Where warps are specialised nothing is known."""
+def regions_of(ttgir: str, file: str, source: str = "") -> Regions:
+    """`file`: how the name of the kernel's file ends; `source`: the form before any pass, which says what was unrolled.
+
+    Where warps are specialised nothing is known.
+    """
     warps = _WARPS.search(ttgir)
     if _SPECIALISED in ttgir or warps is None:
         return Regions()
@@ -137,7 +141,18 @@ def regions_of(ttgir: str, file: str) -> Regions:
             opened = _Region(*_side(text, closed), combining=_COMBINING.search(text))
             around[-1].parts.append(opened)
             around.append(opened)
-    return _summed(outside, gathers_in_shared=reader.gathers_in_shared)
+    return _summed(outside, _unrolled(source, file), gathers_in_shared=reader.gathers_in_shared)
+
+
+def _unrolled(source: str, file: str) -> dict[int, int]:
+    """By line of their heads, into how many rounds at a time loops were asked to be unrolled."""
+    lines_at, result = places_of(source, file), dict[int, int]()
+    for text in source.splitlines():
+        asked, end = _UNROLLED.search(text), _LOCATION_AT_END.search(text)
+        lines = lines_at(end[1]) if asked is not None and end is not None else None
+        if asked is not None and lines:
+            result[lines[0]] = max(1, int(asked[1]))
+    return result
 
 
 def _side(text: str, closed: _Region | None) -> tuple[Side | None, _Region | None]:
@@ -151,8 +166,11 @@ def _side(text: str, closed: _Region | None) -> tuple[Side | None, _Region | Non
     return None, None
 
 
-def _summed(outside: _Region, *, gathers_in_shared: bool) -> Regions:
-    """What copies that the compiler made of one place take counts as their mean: each runs its share of the passes."""
+def _summed(outside: _Region, unrolled: Mapping[int, int], *, gathers_in_shared: bool) -> Regions:
+    """What copies that the compiler made of one place take counts as their mean: each runs its share of the passes.
+
+    A copy of an unrolled loop is as many passes of the text as it has rounds.
+    """
     result: dict[tuple[int, Side], list[Counter[Taken]]] = {}
     loads: dict[tuple[int, Side], list[Counter[str]]] = {}
 
@@ -168,25 +186,32 @@ def _summed(outside: _Region, *, gathers_in_shared: bool) -> Regions:
 
     visit(outside)
     inside: dict[tuple[int, Side], Pass] = {}
+    passes = {
+        place: _passes(copies, unrolled.get(place[0], 1) if place[1] == "loop" else 1)
+        for place, copies in result.items()
+    }
     for place, copies in result.items():
-        total: Counter[Taken] = Counter()
-        for copy in copies:
-            total.update(copy)
-        mean = {kind: math.ceil(number / len(copies)) for kind, number in total.items() if number}
+        total = sum(copies, Counter[Taken]())
+        mean = {kind: math.ceil(n / passes[place]) for kind, n in total.items() if n}
         inside[place] = mean | ({"loading": int(place[1] == "loop")} if "loading" in mean else {})
     return Regions(
         {kind: n for kind, n in outside.taken.items() if n and kind != "loading"},
         inside,
         gathers_in_shared,
-        {None: outside.asked} | {place: _mean(copies) for place, copies in loads.items()},
+        {None: outside.asked}
+        | {place: _mean(copies, passes[place]) for place, copies in loads.items()},
     )
 
 
-def _mean(copies: list[Counter[str]]) -> Asked:
-    total: Counter[str] = Counter()
-    for copy in copies:
-        total.update(copy)
-    return {line: number // len(copies) for line, number in total.items()}
+def _passes(copies: Sequence[Counter[Taken]], rounds: int) -> int:
+    """Of the text, in one pass through each of these copies; a loop for the rounds that are left over has one at a time."""
+    sizes = [copy.total() for copy in copies]
+    left_over = min(sizes) if max(sizes) > min(sizes) else 0
+    return sum(rounds if 2 * size > (rounds + 1) * left_over else 1 for size in sizes)
+
+
+def _mean(copies: Sequence[Counter[str]], passes: int) -> Asked:
+    return {line: number // passes for line, number in sum(copies, Counter[str]()).items()}
 
 
 @dataclass

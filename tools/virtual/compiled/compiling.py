@@ -143,7 +143,7 @@ def compile_kernel(
         ),
         layouts=layouts_of(made.asm["ttgir"]),
         ttir=made.asm["ttir"],
-        regions=regions_of(made.asm["ttgir"], file),
+        regions=regions_of(made.asm["ttgir"], file, made.asm.get("source", "")),
     )
 
 

@@ -113,3 +113,21 @@ def by_values(x, out, turns, BLOCK: tl.constexpr):
     for _ in range(tl.max(value, 0).to(tl.int32) // 1000):
         value = value * 0.5
     tl.store(out + lanes, value)
+
+
+@triton.jit
+def unrolled(x, out, turns, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for turn in tl.range(0, turns, loop_unroll_factor=ROUNDS):
+        total += tl.exp(tl.load(x + (turn + tl.arange(0, BLOCK)) % 1024))
+    tl.store(out + at, total)
+
+
+@triton.jit
+def unrolled_by_constants(x, out, TURNS: tl.constexpr, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for turn in tl.range(0, TURNS, loop_unroll_factor=ROUNDS):
+        total += tl.exp(tl.load(x + (turn + tl.arange(0, BLOCK)) % 1024))
+    tl.store(out + at, total)

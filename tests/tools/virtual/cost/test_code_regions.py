@@ -75,6 +75,19 @@ def test_numbers_that_each_lane_has_alone_are_counted_once(runs):
     assert item.issued_special == item.special_operations == 2 * 512 * _TURNS
 
 
+@pytest.mark.parametrize("rounds", [2, 4])
+def test_an_unrolled_loop_costs_what_its_rounds_do(rounds):
+    """With rounds left over, and without."""
+    plain, unrolled = (
+        launched(kernels.unrolled, together, turns=_TURNS + 1, ROUNDS=r).traffic
+        for r in (1, rounds)
+    )
+    assert unrolled.issued_special == plain.issued_special == 2 * 512 * (_TURNS + 1)
+    assert unrolled.issued_fp == plain.issued_fp
+    known = launched(kernels.unrolled_by_constants, together, TURNS=_TURNS, ROUNDS=rounds).traffic
+    assert known.issued_special == 2 * 512 * _TURNS
+
+
 @pytest.mark.long
 @both_ways
 def test_lanes_that_want_one_bank_wait_for_each_other(runs):
