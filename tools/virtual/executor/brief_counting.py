@@ -12,8 +12,6 @@ from collections.abc import Hashable
 from kernelagent.tools.virtual.cost.traffic_facts import TrafficFacts
 from kernelagent.tools.virtual.executor.launch import Launch
 
-RUNS = 2
-"""Runs of neighbours that are counted of a large grid."""
 FIRST_TOGETHER = 16
 """Programs that are tried together first: of long loops more are too many, which shows when half of the work is done."""
 ENOUGH_S = 0.5

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import mmap
-import random
 import secrets
 import time
 import traceback
@@ -31,17 +29,16 @@ from kernelagent.tools.virtual.device.storages.hollow import AliasedRange
 from kernelagent.tools.virtual.executor.brief_counting import (
     ENOUGH_S,
     FIRST_TOGETHER,
-    RUNS,
     BriefCounting,
 )
 from kernelagent.tools.virtual.executor.compared_launches import before, compare
 from kernelagent.tools.virtual.executor.deadline import Clock, TimeIsUp, deadline
-from kernelagent.tools.virtual.executor.launch import Launch, MemoryFault, Observer, Unsupported
+from kernelagent.tools.virtual.executor.launch import MemoryFault, Observer, Unsupported
 from kernelagent.tools.virtual.executor.launch_log import LaunchLog, Logged
 from kernelagent.tools.virtual.executor.requests import LaunchRequest, StorageRow, launch_request
+from kernelagent.tools.virtual.executor.sampling import BRIEF_RUNS, DRAWN_RUN, RUN, RUNS, sampled
 from kernelagent.tools.virtual.executor.source import FILE_NAME
 from kernelagent.tools.virtual.interpreter.interleaving import AllWait, Order
-from kernelagent.tools.virtual.interpreter.interpreter import Program
 from kernelagent.tools.virtual.interpreter.memory import StoreMode
 from kernelagent.tools.virtual.kernel_text.choices import Choices
 from kernelagent.tools.virtual.kernel_text.omissions import Omitting
@@ -53,9 +50,6 @@ from kernelagent.tools.virtual.races.bounds import BoundsChecker
 
 Mode = Literal["execute", "poison", "suppress", "alter", "account"]
 """`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
-_RUNS, _RUN = 8, 32
-_DRAWN = 5
-"""Neighbours of a run where what programs store is compared."""
 _IN_TURNS_S = 10.0
 """How long the programs of one launch may take turns."""
 _COUNTED_S = 6.0
@@ -290,10 +284,9 @@ class Launcher(LaunchLog):
         hints.clear()
         drawn = self.part == "drawn"
         sampling = drawn or (counting and not self.whole_grids)
-        runs = RUNS if brief is not None else _RUNS
-        run = _DRAWN if drawn else _RUN
-        places = random.Random(f"{self.sample} {launch.index}")
-        programs, share = sampled(launch, places, runs, run) if sampling else (None, 1.0)
+        runs = BRIEF_RUNS if brief is not None else RUNS
+        run = DRAWN_RUN if drawn else RUN
+        programs, share = sampled(launch, self.sample, runs, run) if sampling else (None, 1.0)
         if counting:
             self._forget_pages()
         spent = self._seconds - self._seconds_left
@@ -425,26 +418,3 @@ def _place(error: BaseException) -> dict[str, int]:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == FILE_NAME and frame.lineno]
     return {"line": lines[-1]} if lines else {}
-
-
-def sampled(
-    launch: Launch, places: random.Random, runs: int = _RUNS, run: int = _RUN
-) -> tuple[list[Program] | None, float]:
-    """So many runs of neighbours, which share cache lines: one in each stretch of the grid, and the last program.
-
-    Where in its stretch a run lies is drawn, and in which order they run, because time may end early. Fewer runs are the
-    first of those that are drawn where more are wanted.
-    Returns the programs, None for all, and the share of the grid that they are.
-    """
-    total = launch.programs
-    if total <= runs * run:
-        return None, 1.0
-    numbers: list[int] = []
-    stretches = _RUNS if total > _RUNS * run else runs
-    edges = [i * (total - 1) // stretches for i in range(stretches + 1)]
-    for low, high in places.sample(list(itertools.pairwise(edges)), stretches)[:runs]:
-        start = low + places.randrange(high - low - run + 1)
-        numbers += range(start, start + run)
-    numbers.append(total - 1)
-    x, y, _ = launch.grid
-    return [(n % x, n // x % y, n // (x * y)) for n in numbers], len(numbers) / total

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from kernelagent.tools.virtual.executor.launch import Launch
-from kernelagent.tools.virtual.executor.launching import sampled
+from kernelagent.tools.virtual.executor.sampling import BRIEF_RUNS, sampled
 
 
 def launch_of(*grid: int) -> Launch:
@@ -16,14 +14,14 @@ def launch_of(*grid: int) -> Launch:
 
 
 def numbers(total: int, seed: int) -> list[int]:
-    programs, share = sampled(launch_of(total), random.Random(seed))
+    programs, share = sampled(launch_of(total), seed)
     assert programs is not None
     assert share == len(programs) / total
     return [x for x, _, _ in programs]
 
 
 def test_a_small_grid_is_counted_whole():
-    assert sampled(launch_of(256), random.Random(0)) == (None, 1.0)
+    assert sampled(launch_of(256), 0) == (None, 1.0)
 
 
 @pytest.mark.parametrize("total", [257, 300, 1000, 100_000])
@@ -40,14 +38,14 @@ def test_every_program_of_a_grid_is_in_some_sample():
 
 
 def test_a_sample_of_a_grid_in_three_dimensions_lies_in_it():
-    programs, _ = sampled(launch_of(10, 20, 30), random.Random(3))
+    programs, _ = sampled(launch_of(10, 20, 30), 3)
     assert programs is not None
     assert all(x < 10 and y < 20 and z < 30 for x, y, z in programs)
 
 
 def test_a_brief_count_runs_a_part_of_what_a_whole_one_does():
-    whole, _ = sampled(launch_of(5000), random.Random(7))
-    brief, share = sampled(launch_of(5000), random.Random(7), 2)
+    whole, _ = sampled(launch_of(5000), 7)
+    brief, share = sampled(launch_of(5000), 7, BRIEF_RUNS)
     assert whole is not None
     assert brief is not None
     assert brief == [*whole[:64], whole[-1]]
