@@ -134,7 +134,7 @@ class _Server:
                 "sandbox": self._judge.sandbox,
             }
         if request.kind in _OF_WHOLE_MODELS:
-            return _of_a_whole_model(request, self._fork_server)
+            return self._of_a_whole_model(request)
         if self._judge is None:
             raise EnvironmentFault("the judge was asked for a verdict before it read a problem")
         if request.kind == "widen":
@@ -166,6 +166,28 @@ class _Server:
         )
         return {"kind": "evaluation", "evaluation": to_data(evaluation)}
 
+    def _of_a_whole_model(self, request: Frame) -> dict[str, Any]:
+        from kernelagent.tools.judge.whole_model.scan import scan
+        from kernelagent.tools.judge.whole_model.submodules import Whole
+        from kernelagent.tools.judge.whole_model.whole import captured, verify_whole
+
+        header = request.header
+        settings = from_data(header["settings"], JudgeSettings)
+        if request.kind == "scan":
+            return {"kind": "scanned", "scan": to_data(scan(Whole.open(settings)))}
+        if request.kind == "capture":
+            alike = captured(settings, header["path"], Path(header["folder"]))
+            return {"kind": "captured", "alike": list(alike)}
+        result = verify_whole(
+            settings,
+            header["paths"],
+            header["source"],
+            header["ratio"],
+            header["envelope"],
+            self._fork_server_for(settings),
+        )
+        return {"kind": "whole", "whole": to_data(result)}
+
     def _fork_server_for(self, settings: JudgeSettings) -> ForkServer | None:
         """None: the judge is to start its own, as on a GPU, whose fork server is made ready for it."""
         # Which device it is can only be asked of torch, which takes seconds to import.
@@ -186,29 +208,6 @@ class _Server:
 
 
 _OF_WHOLE_MODELS = frozenset({"scan", "capture", "whole"})
-
-
-def _of_a_whole_model(request: Frame, fork_server: ForkServer | None) -> dict[str, Any]:
-    from kernelagent.tools.judge.whole_model.scan import scan
-    from kernelagent.tools.judge.whole_model.submodules import Whole
-    from kernelagent.tools.judge.whole_model.whole import captured, verify_whole
-
-    header = request.header
-    settings = from_data(header["settings"], JudgeSettings)
-    if request.kind == "scan":
-        return {"kind": "scanned", "scan": to_data(scan(Whole.open(settings)))}
-    if request.kind == "capture":
-        alike = captured(settings, header["path"], Path(header["folder"]))
-        return {"kind": "captured", "alike": list(alike)}
-    result = verify_whole(
-        settings,
-        header["paths"],
-        header["source"],
-        header["ratio"],
-        header["envelope"],
-        fork_server,
-    )
-    return {"kind": "whole", "whole": to_data(result)}
 
 
 def _fault(kind: str, message: str) -> dict[str, Any]:

@@ -266,7 +266,7 @@ class ForkServer(Closing):
         gc.disable()
         try:
             import_all([*_ALWAYS_IMPORTED, *preload])
-        except Exception as error:
+        except Exception as error:  # libraries raise anything while they are imported
             raise EnvironmentFault(f"the fork server could not start: {error!r}") from error
         # Else each fork's first collection copies every page that holds an object.
         gc.freeze()
