@@ -36,7 +36,14 @@ from kernelagent.tools.virtual.executor.deadline import Clock, TimeIsUp, deadlin
 from kernelagent.tools.virtual.executor.launch import MemoryFault, Observer, Unsupported
 from kernelagent.tools.virtual.executor.launch_log import LaunchLog, Logged
 from kernelagent.tools.virtual.executor.requests import LaunchRequest, StorageRow, launch_request
-from kernelagent.tools.virtual.executor.sampling import BRIEF_RUNS, DRAWN_RUN, RUN, RUNS, sampled
+from kernelagent.tools.virtual.executor.sampling import (
+    BRIEF_RUN,
+    BRIEF_RUNS,
+    DRAWN_RUN,
+    RUN,
+    RUNS,
+    sampled,
+)
 from kernelagent.tools.virtual.executor.source import FILE_NAME
 from kernelagent.tools.virtual.interpreter.interleaving import AllWait, Order
 from kernelagent.tools.virtual.interpreter.memory import StoreMode
@@ -284,8 +291,8 @@ class Launcher(LaunchLog):
         hints.clear()
         drawn = self.part == "drawn"
         sampling = drawn or (counting and not self.whole_grids)
-        runs = BRIEF_RUNS if brief is not None else RUNS
-        run = DRAWN_RUN if drawn else RUN
+        runs, run = (RUNS, RUN) if brief is None else (BRIEF_RUNS, BRIEF_RUN)
+        run = DRAWN_RUN if drawn else run
         programs, share = sampled(launch, self.sample, runs, run) if sampling else (None, 1.0)
         if counting:
             self._forget_pages()

@@ -10,8 +10,8 @@ from kernelagent.tools.virtual.interpreter.interpreter import Program
 
 RUNS, RUN = 8, 32
 """Runs of neighbours, and how many are in each."""
-BRIEF_RUNS = 2
-"""Runs where seconds matter (`brief_counting`)."""
+BRIEF_RUNS, BRIEF_RUN = 4, 16
+"""The same where seconds matter (`brief_counting`)."""
 DRAWN_RUN = 5
 """Neighbours of a run where what programs store is compared."""
 
@@ -21,8 +21,7 @@ def sampled(
 ) -> tuple[list[Program] | None, float]:
     """So many runs of neighbours, which share cache lines: one in each stretch of the grid, and the last program.
 
-    Where in its stretch a run lies is drawn by `sample`, and in which order they run, because time may end early. Fewer runs are the
-    first of those that are drawn where more are wanted.
+    Where in its stretch a run lies is drawn by `sample`, and in which order they run, because time may end early.
     Returns the programs, None for all, and the share of the grid that they are.
     """
     total = launch.programs
@@ -30,9 +29,8 @@ def sampled(
         return None, 1.0
     numbers: list[int] = []
     places = random.Random(f"{sample} {launch.index}")
-    stretches = RUNS if total > RUNS * run else runs
-    edges = [i * (total - 1) // stretches for i in range(stretches + 1)]
-    for low, high in places.sample(list(itertools.pairwise(edges)), stretches)[:runs]:
+    edges = [i * (total - 1) // runs for i in range(runs + 1)]
+    for low, high in places.sample(list(itertools.pairwise(edges)), runs):
         start = low + places.randrange(high - low - run + 1)
         numbers += range(start, start + run)
     numbers.append(total - 1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kernelagent.tools.virtual.executor.launch import Launch
-from kernelagent.tools.virtual.executor.sampling import BRIEF_RUNS, sampled
+from kernelagent.tools.virtual.executor.sampling import BRIEF_RUN, BRIEF_RUNS, sampled
 
 
 def launch_of(*grid: int) -> Launch:
@@ -43,10 +45,15 @@ def test_a_sample_of_a_grid_in_three_dimensions_lies_in_it():
     assert all(x < 10 and y < 20 and z < 30 for x, y, z in programs)
 
 
-def test_a_brief_count_runs_a_part_of_what_a_whole_one_does():
-    whole, _ = sampled(launch_of(5000), 7)
-    brief, share = sampled(launch_of(5000), 7, BRIEF_RUNS)
-    assert whole is not None
-    assert brief is not None
-    assert brief == [*whole[:64], whole[-1]]
-    assert share == 65 / 5000
+def test_a_brief_count_has_programs_of_every_quarter_too():
+    programs, share = sampled(launch_of(5000), 7, BRIEF_RUNS, BRIEF_RUN)
+    assert programs is not None
+    assert share == len(programs) / 5000 == 65 / 5000
+    assert {4 * x // 5000 for x, _, _ in programs} == {0, 1, 2, 3}
+
+
+def test_counts_that_are_compared_are_of_the_same_programs_and_others_are_not():
+    launch = launch_of(5000)
+    assert sampled(launch, 7) == sampled(launch, 7)
+    assert sampled(launch, 7) != sampled(launch, 8)
+    assert sampled(launch, 7) != sampled(replace(launch, index=1), 7)
