@@ -26,7 +26,7 @@ from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.domain.whole_model import Scan, WholeModel
 from kernelagent.tools.closing import Closing
-from kernelagent.tools.judge.environment import at_start
+from kernelagent.tools.judge.environment import at_start, can_come_later
 from kernelagent.tools.judge.fork_server import is_likely_virtual
 from kernelagent.tools.sandbox.file_access import first_lines, package_folders
 from kernelagent.tools.versions import require_supported
@@ -49,11 +49,12 @@ class _Connection(Closing):
     """The judge's process before it was told anything; a context manager."""
 
     def __init__(self, *, split_off: bool) -> None:
-        """`split_off`: the process candidates are forked from is to be forked from this one, once torch is imported.
+        """`split_off`: the process candidates are forked from may be forked from this one, once torch is imported.
 
-        Raises `EnvironmentFault` when it cannot be.
+        It is where the environment can wait so long. Raises `EnvironmentFault` when it cannot be started.
         """
         require_supported()
+        split_off = split_off and can_come_later(os.environ)
         ours, theirs = pair()
         self._channel = ours
         self._one_at_a_time = Lock()
@@ -82,11 +83,9 @@ class _Connection(Closing):
             raise
 
     def _begin(self, split_off: bool) -> None:
+        self._ask({"kind": "begin", "split_off": split_off}, _ignore)
         if split_off:
-            self._ask({"kind": "begin", "split_off": True}, _ignore)
-            self._channel.send({"kind": "environment", "environment": dict(os.environ)})
-        else:
-            self._channel.send({"kind": "begin", "split_off": False})
+            self._ask({"kind": "environment", "environment": dict(os.environ)}, _ignore)
 
     @property
     def pid(self) -> int:

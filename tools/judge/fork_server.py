@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 
 from kernelagent.tools.sandbox.file_access import gpu_nodes
@@ -42,8 +43,8 @@ def open_fork_server(kind: str, meanwhile: Callable[[], object] = lambda: None) 
     return server
 
 
-def split_off_fork_server(keep_out: Sequence[int]) -> ForkServer:
-    """For `virtual`, forked from this process, which has done nothing yet; `keep_out`: descriptors that stay here.
+def split_off_fork_server(keep_out: Sequence[socket.socket]) -> ForkServer:
+    """For `virtual`, forked from this process, which has done nothing yet; `keep_out`: what stays here.
 
     The process must have been started with `ONE_THREAD` in its environment.
     """

@@ -58,8 +58,10 @@ def main(fd: int) -> None:
         while server.answer():
             pass
     finally:
-        server.close()
-        sweep(folder)
+        try:
+            server.close()
+        finally:
+            sweep(folder)
 
 
 def _begun(channel: Channel) -> ForkServer | None:
@@ -67,15 +69,17 @@ def _begun(channel: Channel) -> ForkServer | None:
 
     The environment comes after the fork: a candidate finds nothing of it.
     """
-    fork_server = None
-    if channel.receive().header["split_off"]:
-        try:
-            fork_server = split_off_fork_server(keep_out=[channel.socket.fileno()])
-        except EnvironmentFault as error:
-            channel.send(_fault(EnvironmentFault.__name__, str(error)))
-            raise ChannelClosed from error
+    if not channel.receive().header["split_off"]:
         channel.send({"kind": "begun"})
-        adopt(channel.receive(max_header=_MAX_HEADER).header["environment"])
+        return None
+    try:
+        fork_server = split_off_fork_server(keep_out=[channel.socket])
+    except EnvironmentFault as error:
+        channel.send(_fault(EnvironmentFault.__name__, str(error)))
+        raise ChannelClosed from error
+    channel.send({"kind": "begun"})
+    adopt(channel.receive(max_header=_MAX_HEADER).header["environment"])
+    channel.send({"kind": "adopted"})
     return fork_server
 
 

@@ -64,8 +64,13 @@ def serve_as_fork(line: socket.socket, creator: int) -> None:
     for standard in range(3):
         os.dup2(nothing, standard)
     os.close(nothing)
-    _withdraw()
-    _serve(line, creator, mechanisms.find())
+    try:
+        _withdraw()
+        enforceable = mechanisms.find()
+    except Exception:  # noqa: BLE001 - told to the process it was forked from, which raises it
+        line.send(json.dumps({"fault": traceback.format_exc()[-8000:]}).encode())
+        return
+    _serve(line, creator, enforceable)
 
 
 def _withdraw() -> None:

@@ -192,7 +192,11 @@ class _Forked:
             poller.register(self._descriptor, select.POLLIN)
             if not poller.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired("the fork server", timeout or 0.0)
-            self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            try:
+                self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            except ChildProcessError:
+                # Somebody else in this process has waited for it, or lets the system do so.
+                self._status = 0
             os.close(self._descriptor)
         return self._status
 
@@ -256,12 +260,12 @@ class ForkServer(Closing):
         return cls(process, ours, _started(process, ours))
 
     @classmethod
-    def split_off(cls, *, preload: Sequence[str], keep_out: Sequence[int]) -> Self:
+    def split_off(cls, *, preload: Sequence[str], keep_out: Sequence[socket.socket] = ()) -> Self:
         """Import `preload` in this process, once for both, and fork the fork server from it.
 
         This process may have done nothing yet but import, and hold nothing that a candidate must not see: a candidate
-        finds its memory and its environment as they are now. `keep_out`: descriptors of it that the fork closes. Raises
-        `EnvironmentFault` when an import fails.
+        finds its memory and its environment as they are now. `keep_out`: what the fork closes. Raises `EnvironmentFault`
+        when an import fails, or the fork.
         """
         gc.disable()
         try:
@@ -271,17 +275,22 @@ class ForkServer(Closing):
         # Else each fork's first collection copies every page that holds an object.
         gc.freeze()
         gc.enable()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         here = os.getpid()
-        pid = os.fork()
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            pid = os.fork()
+        except OSError as error:
+            raise EnvironmentFault(f"the fork server could not start: {error}") from error
         if pid == 0:
+            status = 1
             try:
-                for fd in (ours.fileno(), *keep_out):
-                    os.close(fd)
+                for end in (ours, *keep_out):
+                    end.close()
                 serve_as_fork(theirs, here)
+                status = 0
             finally:
                 # Whatever went wrong, the fork must not go on as this process.
-                os._exit(1)
+                os._exit(status)
         theirs.close()
         process = _Forked(pid)
         return cls(process, ours, _started(process, ours))

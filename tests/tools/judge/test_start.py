@@ -13,7 +13,7 @@ import pytest
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.tools.judge.environment import at_start
+from kernelagent.tools.judge.environment import at_start, can_come_later
 from kernelagent.tools.judge_client import JudgeProcess
 from kernelagent.tools.sandbox.limits import descendants
 
@@ -63,6 +63,9 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeProcess]:
     path = folder / "scaled.py"
     path.write_text(PROBLEM.format(secret=SECRET))
     with pytest.MonkeyPatch.context() as patch:
+        for name, value in list(os.environ.items()):
+            if not can_come_later({name: value}):
+                patch.delenv(name)
         patch.setenv("ANY_API_KEY", SECRET)
         patch.setenv("PYTHONPATH", str(theirs))
         with JudgeProcess(JudgeSettings(ProblemSpec(path=str(path)), device="virtual")) as judge:
@@ -86,13 +89,18 @@ def test_the_fork_server_is_a_fork_that_holds_nothing_of_the_users_environment(
     assert (
         Path(f"/proc/{pid}/cmdline").read_bytes() == Path(f"/proc/{judge.pid}/cmdline").read_bytes()
     )
-    assert SECRET not in str(at_start({"ANY_API_KEY": SECRET, "PYTHONPATH": "of_the_user"}))
     if os.getuid():
         pytest.skip(
             "NO ROOT HERE: nobody else can read the memory of a process that is not inspectable"
         )
     assert SECRET.encode() in b"".join(written_memory(judge.pid))
     assert not any(SECRET.encode() in part for part in written_memory(pid))
+    begun = {
+        entry.split(b"=")[0].decode()
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        if entry
+    }
+    assert begun <= {*at_start(os.environ), "GLIBC_TUNABLES"}
 
 
 def written_memory(pid: int) -> Iterator[bytes]:
@@ -106,8 +114,36 @@ def written_memory(pid: int) -> Iterator[bytes]:
                 yield memory.read(last - first)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PYTHONOPTIMIZE",
+        "PYTHONWARNINGS",
+        "PYTHONANYWHERE_API_TOKEN",
+        "TORCHDYNAMO_DISABLE",
+        "TORCH_LOGS",
+        "LD_PRELOAD",
+    ],
+)
+def test_what_is_read_while_python_and_torch_start_is_there_then(name: str) -> None:
+    """Such a process has the user's environment from the start, and the fork server is another."""
+    assert can_come_later({"HOME": "/home/reader", "PYTHONPATH": "", "PYTHONUNBUFFERED": "1"})
+    assert not can_come_later({name: "1"})
+    assert name not in at_start({name: SECRET})
+
+
+@pytest.mark.parametrize("name", ["sympy/__init__.py", "typing_extensions.py", "sitecustomize.py"])
+def test_a_package_that_stands_before_torchs_own_is_imported_first(
+    name: str, tmp_path: Path
+) -> None:
+    assert can_come_later({"PYTHONPATH": str(tmp_path)})
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    assert not can_come_later({"PYTHONPATH": str(tmp_path)})
+
+
 def test_an_import_that_fails_is_a_fault_with_its_reason() -> None:
-    asked = "ForkServer.split_off(preload=['no_such_module'], keep_out=[])"
+    asked = "ForkServer.split_off(preload=['no_such_module'])"
     program = f"from kernelagent.tools.sandbox.spawn import ForkServer; {asked}"
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +22,7 @@ from kernelagent.tools.virtual.compiled.layout_bits import (
     layout_bits,
 )
 from kernelagent.tools.virtual.compiled.memory_operations import named_layouts, places_of
+from kernelagent.tools.virtual.compiled.unrolled_loops import FOR, Counters, quotient, steps_of
 from kernelagent.tools.virtual.cost.combining import ACROSS_BLOCKS, Combining, combining_clocks
 
 Side = Literal["loop", "then", "else"]
@@ -43,7 +44,6 @@ _SIZES = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
 _COMBINING = re.compile(r'"tt\.(reduce|scan)"\(.*axis = (\d+)')
 _DIGITS = re.compile(r"\d+")
 _POINTEE = re.compile(r"!tt\.ptr<[a-z]+(\d+)")
-_UNROLLED = re.compile(r"tt\.loop_unroll_factor = (\d+)")
 _LANES = 32
 _COUNTED_BESIDE = 12
 """Clocks that each of them has as an exchange (`dataflow.EXCHANGE_CLOCKS`)."""
@@ -105,6 +105,22 @@ class _Region:
     combining: re.Match[str] | None = None
     """Of a sum or running sums that this says how to form."""
     parts: list[_Region] = field(default_factory=list)
+    loop: re.Match[str] | None = None
+    step: int | None = None
+    """By how much the loop counts, where that is a number."""
+    place: str = ""
+    """Where it ends, by the name of the place: copies that were made of one loop have it in common."""
+    left_over: _Region | None = None
+    """A loop that begins where this one ends, and this one's step in steps of that one."""
+    rounds: int = 1
+
+    def passes(self, step: int | None) -> int:
+        """Of the text, in one pass through this; `step`: of its loop before it was unrolled."""
+        rounds, left = quotient(self.step, step), self.left_over
+        if left is not None and left.place == self.place:
+            # Of loops that only look like one that was unrolled, the first has no more in it than the other.
+            rounds = max(rounds, min(self.rounds, self.taken.total() // max(1, left.taken.total())))
+        return rounds
 
     def stands_at(self, line: int | None) -> None:
         self.line = line
@@ -113,7 +129,7 @@ class _Region:
 
 
 def regions_of(ttgir: str, file: str, source: str = "") -> Regions:
-    """`file`: how the name of the kernel's file ends; `source`: the form before any pass, which says what was unrolled.
+    """`file`: how the name of the kernel's file ends; `source`: the form before any pass, where nothing is unrolled.
 
     Where warps are specialised nothing is known.
     """
@@ -121,10 +137,11 @@ def regions_of(ttgir: str, file: str, source: str = "") -> Regions:
     if _SPECIALISED in ttgir or warps is None:
         return Regions()
     lines_at, reader = places_of(ttgir, file), _Reader(named_layouts(ttgir), int(warps[1]))
-    outside = _Region()
+    outside, counters = _Region(), Counters()
     around = [outside]
     for raw in ttgir.splitlines():
         text = raw.strip()
+        counters.read(text)
         closed = None
         if text.startswith("}") and len(around) > 1:
             closed = around.pop()
@@ -132,6 +149,7 @@ def regions_of(ttgir: str, file: str, source: str = "") -> Regions:
             end = _LOCATION_AT_END.search(text)
             if end is not None:
                 lines = lines_at(end[1])
+                closed.place = end[1]
                 closed.stands_at(lines[0] if lines else None)
         around[-1].taken.update(reader.taken(text))
         place = _LOCATION_AT_END.search(text) if "tt.load " in text else None
@@ -139,20 +157,16 @@ def regions_of(ttgir: str, file: str, source: str = "") -> Regions:
             around[-1].asked[str(lines[0])] += reader.asked(text)
         if text.endswith("{"):
             opened = _Region(*_side(text, closed), combining=_COMBINING.search(text))
+            if (loop := FOR.search(text)) is not None:
+                opened.loop, opened.step = loop, counters.step(loop)
+                before = around[-1].parts[-1] if around[-1].parts else opened
+                # What was left over begins where the unrolled loop ends.
+                if before.loop is not None and before.loop["end"] == loop["begin"]:
+                    before.left_over = opened
+                    before.rounds = counters.times(before.loop["step"], loop["step"])
             around[-1].parts.append(opened)
             around.append(opened)
-    return _summed(outside, _unrolled(source, file), gathers_in_shared=reader.gathers_in_shared)
-
-
-def _unrolled(source: str, file: str) -> dict[int, int]:
-    """By line of their heads, into how many rounds at a time loops were asked to be unrolled."""
-    lines_at, result = places_of(source, file), dict[int, int]()
-    for text in source.splitlines():
-        asked, end = _UNROLLED.search(text), _LOCATION_AT_END.search(text)
-        lines = lines_at(end[1]) if asked is not None and end is not None else None
-        if asked is not None and lines:
-            result[lines[0]] = max(1, int(asked[1]))
-    return result
+    return _summed(outside, steps_of(source, file), gathers_in_shared=reader.gathers_in_shared)
 
 
 def _side(text: str, closed: _Region | None) -> tuple[Side | None, _Region | None]:
@@ -166,13 +180,12 @@ def _side(text: str, closed: _Region | None) -> tuple[Side | None, _Region | Non
     return None, None
 
 
-def _summed(outside: _Region, unrolled: Mapping[int, int], *, gathers_in_shared: bool) -> Regions:
+def _summed(outside: _Region, steps: Mapping[int, int], *, gathers_in_shared: bool) -> Regions:
     """What copies that the compiler made of one place take counts as their mean: each runs its share of the passes.
 
     A copy of an unrolled loop is as many passes of the text as it has rounds.
     """
-    result: dict[tuple[int, Side], list[Counter[Taken]]] = {}
-    loads: dict[tuple[int, Side], list[Counter[str]]] = {}
+    result: dict[tuple[int, Side], list[_Region]] = {}
 
     def visit(region: _Region) -> None:
         for part in region.parts:
@@ -181,37 +194,24 @@ def _summed(outside: _Region, unrolled: Mapping[int, int], *, gathers_in_shared:
                 region.taken.update(part.taken)
                 region.asked.update(part.asked)
             else:
-                result.setdefault((part.line, part.side), []).append(part.taken)
-                loads.setdefault((part.line, part.side), []).append(part.asked)
+                result.setdefault((part.line, part.side), []).append(part)
 
     visit(outside)
     inside: dict[tuple[int, Side], Pass] = {}
-    passes = {
-        place: _passes(copies, unrolled.get(place[0], 1) if place[1] == "loop" else 1)
-        for place, copies in result.items()
-    }
+    asked: dict[tuple[int, Side] | None, Asked] = {None: outside.asked}
     for place, copies in result.items():
-        total = sum(copies, Counter[Taken]())
-        mean = {kind: math.ceil(n / passes[place]) for kind, n in total.items() if n}
+        passes = sum(copy.passes(steps.get(place[0])) for copy in copies)
+        taken = sum((copy.taken for copy in copies), Counter[Taken]())
+        mean = {kind: math.ceil(number / passes) for kind, number in taken.items()}
         inside[place] = mean | ({"loading": int(place[1] == "loop")} if "loading" in mean else {})
+        loaded = sum((copy.asked for copy in copies), Counter[str]())
+        asked[place] = {line: number // passes for line, number in loaded.items()}
     return Regions(
         {kind: n for kind, n in outside.taken.items() if n and kind != "loading"},
         inside,
         gathers_in_shared,
-        {None: outside.asked}
-        | {place: _mean(copies, passes[place]) for place, copies in loads.items()},
+        asked,
     )
-
-
-def _passes(copies: Sequence[Counter[Taken]], rounds: int) -> int:
-    """Of the text, in one pass through each of these copies; a loop for the rounds that are left over has one at a time."""
-    sizes = [copy.total() for copy in copies]
-    left_over = min(sizes) if max(sizes) > min(sizes) else 0
-    return sum(rounds if 2 * size > (rounds + 1) * left_over else 1 for size in sizes)
-
-
-def _mean(copies: Sequence[Counter[str]], passes: int) -> Asked:
-    return {line: number // passes for line, number in sum(copies, Counter[str]()).items()}
 
 
 @dataclass

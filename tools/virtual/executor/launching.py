@@ -114,7 +114,6 @@ class Launcher(LaunchLog):
         """Where the forward is done once more, on values that the candidate does not hold."""
         self.sample = 0
         """Draws, with a launch's number, which programs of a large grid are run."""
-        """Draws the programs that are counted of a large grid; seeded by the judge with the mode."""
         self.whole_grids = False
         """Under `account` every program is counted."""
         self.part: Literal["all", "drawn", "none"] = "all"

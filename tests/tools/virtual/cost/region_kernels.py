@@ -131,3 +131,38 @@ def unrolled_by_constants(x, out, TURNS: tl.constexpr, BLOCK: tl.constexpr, ROUN
     for turn in tl.range(0, TURNS, loop_unroll_factor=ROUNDS):
         total += tl.exp(tl.load(x + (turn + tl.arange(0, BLOCK)) % 1024))
     tl.store(out + at, total)
+
+
+@triton.jit
+def _summed(x, total, begin, end, step, BLOCK: tl.constexpr):
+    for turn in range(begin, end, step):
+        total += tl.exp(tl.load(x + (turn + tl.arange(0, BLOCK)) % 1024))
+    return total
+
+
+@triton.jit
+def as_if_unrolled(x, out, turns, BLOCK: tl.constexpr):
+    """The second loop begins where the first one ends, and counts a quarter of its steps."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for second in tl.static_range(2):
+        begin, end = 4 * turns * second, 4 * turns + turns * second
+        total = _summed(x, total, begin, end, 4 - 3 * second, BLOCK)
+    tl.store(out + at, total)
+
+
+@triton.jit
+def _unrolled_sum(x, total, turns, BLOCK: tl.constexpr, ROUNDS: tl.constexpr):
+    for turn in tl.range(0, turns, loop_unroll_factor=ROUNDS):
+        total += tl.exp(tl.load(x + (turn + tl.arange(0, BLOCK)) % 1024))
+    return total
+
+
+@triton.jit
+def unrolled_in_two_ways(x, out, turns, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    total = _unrolled_sum(x, total, turns, BLOCK, 1)
+    total = _unrolled_sum(x, total, turns, BLOCK, 8)
+    total = _unrolled_sum(x, total, 0, BLOCK, 4096)
+    tl.store(out + at, total)

@@ -84,8 +84,23 @@ def test_an_unrolled_loop_costs_what_its_rounds_do(rounds):
     )
     assert unrolled.issued_special == plain.issued_special == 2 * 512 * (_TURNS + 1)
     assert unrolled.issued_fp == plain.issued_fp
-    known = launched(kernels.unrolled_by_constants, together, TURNS=_TURNS, ROUNDS=rounds).traffic
-    assert known.issued_special == 2 * 512 * _TURNS
+
+
+@pytest.mark.parametrize(("turns", "rounds"), [(20, 2), (20, 4), (6, 8), (31, 32)])
+def test_constant_rounds_are_unrolled_where_there_are_enough_of_them(turns, rounds):
+    """Of fewer than are asked for at a time the compiler makes the usual loop."""
+    known = launched(kernels.unrolled_by_constants, together, TURNS=turns, ROUNDS=rounds).traffic
+    assert known.issued_special == 2 * 512 * turns
+
+
+def test_two_loops_that_only_look_like_an_unrolled_one_cost_what_both_do():
+    item = launched(kernels.as_if_unrolled, together, turns=_TURNS).traffic
+    assert item.issued_special == 2 * 512 * 2 * _TURNS
+
+
+def test_what_a_call_that_is_never_made_asks_for_makes_no_loop_cheaper():
+    item = launched(kernels.unrolled_in_two_ways, together, turns=_TURNS).traffic
+    assert item.issued_special == 2 * 512 * 2 * _TURNS
 
 
 @pytest.mark.long
