@@ -159,17 +159,24 @@ def _uneven(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
     )
 
 
+_WARPS_WITH_ALL_REGISTERS = 8
+"""Of one program: 65,536 registers of a multiprocessor are 255 for each thread of so many warps, and 128 of twice as many
+(CUDA C++ Programming Guide, technical specifications)."""
+
+
 def _spills(kernel: KernelFacts) -> str | None:
     if not kernel.spills:
         return None
     used = f" at {kernel.registers} registers a thread" if kernel.registers else ""
     cost = f" cost {kernel.spills_us:.3g} µs by the estimate" if kernel.spills_us else ""
-    ways = "smaller blocks or more warps"
+    ways = ["smaller blocks", "more warps"]
     if kernel.product_types:
-        ways = "more warps, an epilogue that takes its block in parts, or smaller blocks"
-    return (
-        f"{kernel.spills} spill instructions{used}{cost}; {ways} would keep the values in registers"
-    )
+        ways = ["more warps", "an epilogue that takes its block in parts", "smaller blocks"]
+    if kernel.num_warps is not None and 2 * kernel.num_warps > _WARPS_WITH_ALL_REGISTERS:
+        ways.remove("more warps")
+    comma = "," * (len(ways) > 2)
+    choice = f"{comma} or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
+    return f"{kernel.spills} spill instructions{used}{cost}; {choice} would keep the values in registers"
 
 
 def _no_tensor_cores(kernel: KernelFacts, matmul_precision: str) -> str | None:

@@ -97,6 +97,15 @@ def test_a_light_kernel_gets_no_hint() -> None:
     assert hints_for(one(replace(NORM, spills=9, registers=255, share_of_device_time=0.1))) == []
 
 
+def test_more_warps_are_no_advice_where_each_thread_would_have_half_the_registers() -> None:
+    four, eight = (
+        hints_for(one(replace(NORM, spills=9, num_warps=warps, product_types=("fp16",))))[0]
+        for warps in (4, 8)
+    )
+    assert "; more warps, an epilogue that takes its block in parts, or smaller blocks" in four
+    assert "; an epilogue that takes its block in parts or smaller blocks" in eight
+
+
 def test_spills_come_before_anything_they_cause() -> None:
     kernel = replace(NORM, spills=9, registers=255, occupancy=0.1, occupancy_limiter="registers")
     (hint,) = hints_for(one(kernel))
