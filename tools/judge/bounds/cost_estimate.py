@@ -269,8 +269,8 @@ def _idle_launches(counted: Sequence[CountedCosts]) -> tuple[Disclosure, ...]:
     return (
         Disclosure(
             "idle_launches",
-            f"{len(names)} launch(es) of {', '.join(dict.fromkeys(names))} change nothing in the "
-            f"result and earn no share of the device time",
+            f"{len(names)} launch(es) of {', '.join(dict.fromkeys(names))} change nothing that "
+            f"shows in the results of the judged calls (what they add may fade), and earn no share of the device time",
         ),
     )
 
