@@ -116,7 +116,12 @@ class Examination:
         most = AT_THE_END if self._last else IN_A_TURN
         told = audit_hidden_sizes(context, self.start, findings, stages.step, report, most)
         told += compare_at_your_sizes(
-            context, self.start, findings, stages.step, in_a_turn=self.purpose == "turn"
+            context,
+            self.start,
+            findings,
+            stages.step,
+            self.source,
+            in_a_turn=self.purpose == "turn",
         )
         return replace(report, disclosures=(*report.disclosures, *told)), fixed
 

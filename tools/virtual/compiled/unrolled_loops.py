@@ -39,6 +39,16 @@ class Counters:
     def step(self, loop: re.Match[str]) -> int | None:
         return self._numbers.get(loop["step"])
 
+    def rounds(self, loop: re.Match[str] | None) -> int | None:
+        """None where they are no number, or it is no `for`."""
+        ends = (
+            [] if loop is None else [self._numbers.get(loop[n]) for n in ("begin", "end", "step")]
+        )
+        if not ends or None in ends:
+            return None
+        begin, end, step = (number or 0 for number in ends)
+        return max(0, -((begin - end) // step)) if step > 0 else None
+
     def times(self, large: str, small: str) -> int:
         """How many of the `small` steps a `large` one is; 1 where that is not seen."""
         factors = self._products.get(large)

@@ -39,6 +39,20 @@ def total(x_ptr, out_ptr, n, OWN: tl.constexpr, BESIDE: tl.constexpr):
     tl.store(out_ptr + at, result.to(tl.float16))
 
 
+@triton.jit
+def two_products(x_ptr, out_ptr, n, OWN: tl.constexpr, BESIDE: tl.constexpr):
+    """A long loop, and one of few rounds; `OWN` rounds at a time of the long one, `BESIDE` rounds of the short one."""
+    at = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    total = tl.zeros((32, 32), tl.float32)
+    for start in tl.range(0, 64 * 1024, 1024, num_stages=OWN):
+        x = tl.load(x_ptr + start + at)
+        total = tl.dot(x, x, total)
+    for start in tl.range(0, BESIDE * 1024, 1024, num_stages=1):
+        x = tl.load(x_ptr + start + at)
+        total = tl.dot(x, x, total)
+    tl.store(out_ptr + at, total.to(tl.float16))
+
+
 @pytest.mark.parametrize(
     ("kernel", "own", "beside", "expected"),
     [
@@ -47,6 +61,8 @@ def total(x_ptr, out_ptr, n, OWN: tl.constexpr, BESIDE: tl.constexpr):
         (product, 2, 7, 2),
         (product, 0, 7, 3),
         (total, 5, 0, 5),
+        (two_products, 4, 3, 4),
+        (two_products, 4, 30, 1),
     ],
 )
 def test_the_stages_of_the_loops_that_multiply_count(

@@ -18,6 +18,7 @@ from kernelagent.tools.judge.verify.at_your_sizes.larger_inputs import (
     LargerSizes,
     has_structures,
 )
+from kernelagent.tools.judge.verify.at_your_sizes.never_executed import nothing_compared
 from kernelagent.tools.judge.verify.at_your_sizes.sampled import SAMPLED, compared_by_sample
 from kernelagent.tools.judge.verify.at_your_sizes.whole import NOT_KNOWN, compared_whole
 from kernelagent.tools.judge.verify.beyond.allowance import Spans
@@ -52,16 +53,17 @@ def compare_at_your_sizes(
     start: Start,
     findings: Findings,
     step: Callable[[str], AbstractContextManager[Any]],
+    source: str,
     *,
     in_a_turn: bool,
 ) -> tuple[Disclosure, ...]:
-    """What was compared, in input sets that are drawn; raises `Rejected` where an answer is wrong.
+    """What was compared, in input sets that are drawn; raises `Rejected` where an answer is wrong. `source`: the candidate.
 
     A sample of programs where that tells anything, and one call of all of them where it does not, as where programs go by
     what others have done so far, and at the end. Nothing on a GPU, where the user's sizes are run anyway, and where neither
     is done in time.
     """
-    smaller = [source for source in context.sources if source.shrunk is not None]
+    smaller = [inputs for inputs in context.sources if inputs.shrunk is not None]
     if context.device.kind != "virtual" or not smaller:
         return ()
     if in_a_turn and (context.level or findings.order_matters):
@@ -70,13 +72,13 @@ def compare_at_your_sizes(
     told: list[Disclosure] = []
     secrets.SystemRandom().shuffle(smaller)
     compare = partial(_compared, LargerSizes(context, in_a_turn), start, findings)
-    asked = [(source, NATURAL) for source in smaller[: 1 if in_a_turn else _MOST_SETS]]
+    asked = [(inputs, NATURAL) for inputs in smaller[: 1 if in_a_turn else _MOST_SETS]]
     if not in_a_turn and has_structures(context, smaller[0]):
         # What a batch has in common (sorted labels, padding) decides more the larger it is.
         asked.append((smaller[0], BATCHES))
-    for source, kind in asked:
+    for inputs, kind in asked:
         with step("your sizes"):
-            compared = _unless_not_known(partial(compare, source, kind=kind))
+            compared = _unless_not_known(partial(compare, inputs, kind=kind))
         told += [disclosure for disclosure in compared if disclosure not in told]
     if not in_a_turn and told:
         with step("your sizes"):
@@ -85,6 +87,9 @@ def compare_at_your_sizes(
             told += _of_others(partial(compare, smaller[0], samples=SAMPLED in known), kinds, known)
     if findings.order_matters and not told:
         told.append(_NOT_COMPARED)
+    replaced = context.facts.executed_arguments
+    if replaced and not told and not in_a_turn:
+        told.append(nothing_compared(source, replaced))
     return tuple(told)
 
 
