@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -15,7 +16,10 @@ _INTERNAL = frozenset(vars(torch.nn.Module())) | {"training"}
 
 
 class Shell(torch.nn.Module):
-    """Parameters, buffers, attributes and children of a module under their names; it cannot be called."""
+    """Parameters, buffers, attributes and children of a module under their names; it cannot be called.
+
+    Its class is called as the module's is: a candidate may go by the name, and is given the module itself where it is used.
+    """
 
     class_name: str
 
@@ -30,6 +34,19 @@ class Shell(torch.nn.Module):
 
     def __len__(self) -> int:
         return len(list(self.children()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _called, (self.class_name,), self.__dict__
+
+
+@cache
+def _kind(name: str) -> type[Shell]:
+    return type(name, (Shell,), {"__module__": __name__, "class_name": name})
+
+
+def _called(name: str) -> Shell:
+    """An empty shell of a class of that name, which no import would find."""
+    return _kind(name)()
 
 
 def describe(module: torch.nn.Module) -> dict[str, Any]:
@@ -63,8 +80,7 @@ def describe(module: torch.nn.Module) -> dict[str, Any]:
 
 def shell_from(description: dict[str, Any]) -> Shell:
     """Build the shell that `describe` wrote down."""
-    shell = Shell()
-    shell.class_name = description["class"]
+    shell = _called(description["class"])
     shell.training = description["training"]
     for name, value in description["attributes"].items():
         setattr(shell, name, value)
