@@ -18,9 +18,10 @@ _READ_AT_START = ("PYTHON", "TORCH", "PYTORCH_", "LD_PRELOAD", "LD_AUDIT", "GLIB
 """Names begin so of what the interpreter, the C library or torch reads once, before the user's environment is there."""
 _READ_LATER = frozenset(
     """PYTHONPATH PYTHONUNBUFFERED PYTHONIOENCODING PYTHONFAULTHANDLER PYTHONSTARTUP PYTHONUSERBASE
+    PYTHON_VERSION PYTHON_SHA256 PYTHON_PIP_VERSION PYTHON_SETUPTOOLS_VERSION PYTHON_GET_PIP_URL PYTHON_GET_PIP_SHA256
     TORCH_HOME TORCH_EXTENSIONS_DIR TORCHINDUCTOR_CACHE_DIR""".split()
 )
-"""Of these: what `adopt` takes up, what is read when it is needed, and what changes nothing in a judge."""
+"""Of these: what `adopt` takes up, what is read when it is needed, and what changes nothing in a judge (as a container has it)."""
 _IMPORTED_BY_TORCH = tuple(
     """torch triton numpy sympy mpmath networkx jinja2 markupsafe typing_extensions filelock fsspec setuptools yaml
     packaging sitecustomize usercustomize""".split()

@@ -127,7 +127,14 @@ def written_memory(pid: int) -> Iterator[bytes]:
 )
 def test_what_is_read_while_python_and_torch_start_is_there_then(name: str) -> None:
     """Such a process has the user's environment from the start, and the fork server is another."""
-    assert can_come_later({"HOME": "/home/reader", "PYTHONPATH": "", "PYTHONUNBUFFERED": "1"})
+    assert can_come_later(
+        {
+            "HOME": "/home/reader",
+            "PYTHONPATH": "",
+            "PYTHONUNBUFFERED": "1",
+            "PYTHON_VERSION": "3.12",
+        }
+    )
     assert not can_come_later({name: "1"})
     assert name not in at_start({name: SECRET})
 
