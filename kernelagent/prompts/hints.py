@@ -174,8 +174,7 @@ def _spills(kernel: KernelFacts) -> str | None:
         ways = ["more warps", "an epilogue that takes its block in parts", "smaller blocks"]
     if kernel.num_warps is not None and 2 * kernel.num_warps > _WARPS_WITH_ALL_REGISTERS:
         ways.remove("more warps")
-    comma = "," * (len(ways) > 2)
-    choice = f"{comma} or ".join(filter(None, (", ".join(ways[:-1]), ways[-1])))
+    choice = " or ".join(ways) if len(ways) < 3 else f"{', '.join(ways[:-1])}, or {ways[-1]}"
     return f"{kernel.spills} spill instructions{used}{cost}; {choice} would keep the values in registers"
 
 

@@ -36,10 +36,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THRE
 def open_fork_server(kind: str, meanwhile: Callable[[], object] = lambda: None) -> ForkServer:
     """For a kind of device; the judge itself is held to one thread. `meanwhile`: done while it imports."""
     server = ForkServer.start(preload=PRELOAD[kind], environment=ONE_THREAD, meanwhile=meanwhile)
-    import torch
-
-    # Judge, runner and executor run one at a time on few cores, so thread pools only cost time.
-    torch.set_num_threads(1)
+    _hold_to_one_thread()
     return server
 
 
@@ -49,10 +46,15 @@ def split_off_fork_server(keep_out: Sequence[socket.socket]) -> ForkServer:
     The process must have been started with `ONE_THREAD` in its environment.
     """
     server = ForkServer.split_off(preload=PRELOAD["virtual"], keep_out=keep_out)
+    _hold_to_one_thread()
+    return server
+
+
+def _hold_to_one_thread() -> None:
+    """Judge, runner and executor run one at a time on few cores, so thread pools only cost time."""
     import torch
 
     torch.set_num_threads(1)
-    return server
 
 
 def is_likely_virtual(device: str) -> bool:

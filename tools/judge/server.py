@@ -9,6 +9,7 @@ import socket
 import tempfile
 import traceback
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 if TYPE_CHECKING:
     from kernelagent.tools.judge.judge import Judge
 
+_JUDGE = ("kernelagent.tools.judge.judge", "torch._dynamo")
+"""Seconds to import: it is done while a fork server of its own imports the same."""
 _PR_SET_PDEATHSIG = 1
 _MAX_HEADER = 1 << 28
 
@@ -196,7 +199,7 @@ class _Server:
         """None: the judge is to start its own, as on a GPU, whose fork server is made ready for it."""
         # Which device it is can only be asked of torch, which takes seconds to import.
         if self._fork_server is None and is_likely_virtual(settings.device):
-            self._fork_server = open_fork_server("virtual")
+            self._fork_server = open_fork_server("virtual", meanwhile=_import_judge)
         from kernelagent.tools.judge.problem.devices import open_device
 
         is_virtual = open_device(settings.device, settings.target).kind == "virtual"
@@ -209,6 +212,11 @@ class _Server:
 
     def _tell(self, stage: Stage) -> None:
         self._channel.send({"kind": "stage", "stage": to_data(stage)})
+
+
+def _import_judge() -> None:
+    for name in _JUDGE:
+        import_module(name)
 
 
 _OF_WHOLE_MODELS = frozenset({"scan", "capture", "whole"})

@@ -38,8 +38,6 @@ _PTXAS_ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 def main(fd: int, root: str) -> None:
     """Serve requests on `fd` until its other end closes; `root`: taken off the path again."""
     creator = os.getppid()
-    # Imports make only objects that stay: looking at them again and again takes a sixth of the time.
-    gc.disable()
     sys.path.remove(root)
     _withdraw()
     line = socket.socket(fileno=fd)
@@ -49,11 +47,8 @@ def main(fd: int, root: str) -> None:
         enforceable = enforceable.without(wanted["forgo"])
         import_all(wanted["modules"])
     except Exception:  # noqa: BLE001 - told to the starter, who raises it
-        line.send(json.dumps({"fault": traceback.format_exc()[-8000:]}).encode())
+        _send_fault(line)
         return
-    # Else each fork's first collection copies every page that holds an object.
-    gc.freeze()
-    gc.enable()
     _serve(line, creator, enforceable)
 
 
@@ -68,9 +63,13 @@ def serve_as_fork(line: socket.socket, creator: int) -> None:
         _withdraw()
         enforceable = mechanisms.find()
     except Exception:  # noqa: BLE001 - told to the process it was forked from, which raises it
-        line.send(json.dumps({"fault": traceback.format_exc()[-8000:]}).encode())
+        _send_fault(line)
         return
     _serve(line, creator, enforceable)
+
+
+def _send_fault(line: socket.socket) -> None:
+    line.send(json.dumps({"fault": traceback.format_exc()[-8000:]}).encode())
 
 
 def _withdraw() -> None:
@@ -181,8 +180,15 @@ def _kill_and_reap(pid: int) -> None:
 
 def import_all(modules: Sequence[str]) -> None:
     """Raises what an import raises, and `RuntimeError` if a library leaves threads running."""
-    imported = [importlib.import_module(name) for name in modules]
-    _prime(imported)
+    # Imports make only objects that stay: looking at them again and again takes a sixth of the time.
+    gc.disable()
+    try:
+        imported = [importlib.import_module(name) for name in modules]
+        _prime(imported)
+        # Else each fork's first collection copies every page that holds an object.
+        gc.freeze()
+    finally:
+        gc.enable()
     # Libraries with a pool of threads (OpenBLAS) end it before a fork, until it is used again.
     pid = os.fork()
     if pid == 0:

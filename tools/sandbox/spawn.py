@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import select
@@ -267,14 +266,10 @@ class ForkServer(Closing):
         finds its memory and its environment as they are now. `keep_out`: what the fork closes. Raises `EnvironmentFault`
         when an import fails, or the fork.
         """
-        gc.disable()
         try:
             import_all([*_ALWAYS_IMPORTED, *preload])
         except Exception as error:  # libraries raise anything while they are imported
             raise EnvironmentFault(f"the fork server could not start: {error!r}") from error
-        # Else each fork's first collection copies every page that holds an object.
-        gc.freeze()
-        gc.enable()
         here = os.getpid()
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

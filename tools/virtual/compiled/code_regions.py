@@ -21,7 +21,11 @@ from kernelagent.tools.virtual.compiled.layout_bits import (
     conversion,
     layout_bits,
 )
-from kernelagent.tools.virtual.compiled.memory_operations import named_layouts, places_of
+from kernelagent.tools.virtual.compiled.memory_operations import (
+    LOCATION_AT_END,
+    named_layouts,
+    places_of,
+)
 from kernelagent.tools.virtual.compiled.unrolled_loops import FOR, Counters, quotient, steps_of
 from kernelagent.tools.virtual.cost.combining import ACROSS_BLOCKS, Combining, combining_clocks
 
@@ -37,7 +41,6 @@ Asked = Mapping[str, int]
 """Bytes that the loads of one line ask for, by that line as text: of all threads, those that ask for the same included."""
 
 _SPECIALISED = "ttg.warp_specialize"
-_LOCATION_AT_END = re.compile(r"loc\((#loc\d*)\)$")
 _NAME = re.compile(r"^(?:%[^=]*= )?\"?([a-z_]+\.[a-z_0-9.]+)")
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
 _SIZES = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
@@ -146,13 +149,13 @@ def regions_of(ttgir: str, file: str, source: str = "") -> Regions:
         if text.startswith("}") and len(around) > 1:
             closed = around.pop()
             around[-1].taken.update(reader.combined(closed.combining, text))
-            end = _LOCATION_AT_END.search(text)
+            end = LOCATION_AT_END.search(text)
             if end is not None:
                 lines = lines_at(end[1])
                 closed.place = end[1]
                 closed.stands_at(lines[0] if lines else None)
         around[-1].taken.update(reader.taken(text))
-        place = _LOCATION_AT_END.search(text) if "tt.load " in text else None
+        place = LOCATION_AT_END.search(text) if "tt.load " in text else None
         if place is not None and (lines := lines_at(place[1])):
             around[-1].asked[str(lines[0])] += reader.asked(text)
         if text.endswith("{"):

@@ -22,7 +22,7 @@ _ATTRIBUTE = re.compile(r"^(#[\w.]+) = (#.+)$", re.MULTILINE)
 _NAMED = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _PLACE = re.compile(r'^"([^"]*)":(\d+):\d+')
 _LOCATION = re.compile(r"#loc\d*")
-_ITS_LOCATION = re.compile(r"loc\((#loc\d*)\)$")
+LOCATION_AT_END = re.compile(r"loc\((#loc\d*)\)$")
 _POINTERS = re.compile(r"tensor<((?:\d+x)+)!tt\.ptr<[^<>]*>, ")
 _OPERATION = re.compile(
     r"(tt\.load|tt\.store|tt\.atomic_\w+|async_copy_global_to_local|async_tma_copy_global_to_local|"
@@ -126,7 +126,7 @@ def memory_operations(ttgir: str) -> MemoryOperations:
     count = 0
     for line in ttgir.splitlines():
         text = line.strip()
-        end = _ITS_LOCATION.search(text)
+        end = LOCATION_AT_END.search(text)
         name = end[1] if end else ""
         if text.startswith("}") and around:
             number = around.pop()

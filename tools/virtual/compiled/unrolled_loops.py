@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 
-from kernelagent.tools.virtual.compiled.memory_operations import places_of
+from kernelagent.tools.virtual.compiled.memory_operations import LOCATION_AT_END, places_of
 
 FOR = re.compile(r"scf\.for %\S+ = (?P<begin>%\S+) to (?P<end>%\S+) step (?P<step>%\S+)")
 _CONSTANT = re.compile(r"(%\S+) = arith\.constant (-?\d+) : (?:i\d+|index)")
 _AS_ANOTHER_TYPE = re.compile(r"(%\S+) = arith\.(?:bitcast|extsi|index_cast) (%\S+) :")
 _PRODUCT = re.compile(r"(%\S+) = arith\.muli (%[^\s,]+), (%\S+)")
-_LOCATION_AT_END = re.compile(r"loc\((#loc\d*)\)$")
 _NO_LOOP = 0
 
 
@@ -71,7 +70,7 @@ def steps_of(source: str, file: str) -> dict[int, int]:
         text = raw.strip()
         counters.read(text)
         if text.startswith("}") and around:
-            step, end = around.pop(), _LOCATION_AT_END.search(text)
+            step, end = around.pop(), LOCATION_AT_END.search(text)
             lines = lines_at(end[1]) if end is not None and step != _NO_LOOP else None
             if lines:
                 result.setdefault(lines[0], set()).add(step)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelagent.domain.evaluation import Disclosure
-from kernelagent.domain.replies.parsing import parse
-from kernelagent.tools.judge.problem.trials.size_conditions import size_conditions
+from kernelagent.tools.judge.problem.trials.planting.literals import conditions_of
 
 _SHOWN = 3
 
@@ -18,13 +17,8 @@ def decided_otherwise(source: str, sizes: Sequence[tuple[int, int]]) -> tuple[st
 
     `sizes`: each as it was and as it is executed.
     """
-    try:
-        conditions = size_conditions(parse(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # Deeper than Python itself can walk: as of what cannot be read, nothing is known of it.
-        return ()
     found: dict[str, None] = {}
-    for condition in conditions:
+    for condition in conditions_of(source):
         for pair in sizes:
             held = condition.holds(dict.fromkeys(condition.open, np.array(pair, dtype=np.int64)))
             if held is not None and held.size == len(pair) and held.min() != held.max():

@@ -106,7 +106,7 @@ def literals_of(candidate: str, reference: str = "") -> Literals:
         values=tuple(ordered)[:_MOST],
         integers=tuple(dict.fromkeys(integers)),
         remainders=tuple(dict.fromkeys(_remainders(candidate))),
-        conditions=_conditions(candidate),
+        conditions=conditions_of(candidate),
     )
 
 
@@ -153,7 +153,8 @@ def _remainders(source: str) -> Iterator[tuple[int, int]]:
 
 
 @lru_cache(maxsize=8)
-def _conditions(source: str) -> tuple[SizeCondition, ...]:
+def conditions_of(source: str) -> tuple[SizeCondition, ...]:
+    """What a text asks of sizes; nothing where it cannot be read."""
     try:
         return size_conditions(_parsed(source))
     except (RecursionError, MemoryError):
